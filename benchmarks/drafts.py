@@ -1,0 +1,154 @@
+"""The one door by which anyone, `capacity` too, may ask for a measurement. A draft runs only after a person authorised it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+
+from benchmarks import audit
+from benchmarks.engine.plan import GridLimits
+from benchmarks.models import Cell, Conditions, Grid, Runtime, Team, Workload
+
+MIXED = "mixed"
+
+
+class DraftRefused(ValueError):
+    """The draft cannot be drawn; the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomConditions:
+    """What the room and the power are like before a grid."""
+
+    at: datetime
+    room: str
+    power_source: str
+    ambient_c: float | None = None
+    ambient_source: str = "unknown"
+    ups_on_battery: bool = False
+    other_loads: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GridSpec:
+    """What shall be measured. `objective_digest` and `objective_set_at` prove that the objective came first."""
+
+    team: Team
+    name: str
+    runtime: Runtime
+    workload: Workload
+    setting_values: Sequence[int]
+    class_names: Sequence[str]
+    repeats: int
+    window_s: float
+    warmup_s: float
+    limits: GridLimits
+    objective_digest: str
+    objective_set_at: datetime
+    conditions: RoomConditions | None = None
+
+
+def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Grid:
+    """Draws a grid with its cells in running order: stages ascend, classes in the workload's order within a stage.
+
+    Raises DraftRefused with a sentence that says what to change.
+    """
+    _check(spec)
+    with transaction.atomic():
+        grid = Grid(
+            team=spec.team,
+            name=spec.name,
+            reason=reason,
+            hardware=spec.runtime.hardware,
+            runtime=spec.runtime,
+            workload=spec.workload,
+            setting_values=sorted(set(spec.setting_values)),
+            class_names=list(spec.class_names),
+            repeats=spec.repeats,
+            window_s=spec.window_s,
+            warmup_s=spec.warmup_s,
+            limits=msgspec.to_builtins(spec.limits),
+            objective_digest=spec.objective_digest,
+            objective_set_at=spec.objective_set_at,
+            drawn_by_id=drawn_by.pk,
+            simulated=spec.runtime.simulated,
+        )
+        grid.digest = digest_of_grid(grid)
+        grid.save()
+        Cell.objects.bulk_create(_cells(grid))
+        if spec.conditions:
+            record_conditions(grid=grid, phase=Conditions.Phase.BEFORE, conditions=spec.conditions, recorded_by=drawn_by)
+        audit.record(
+            actor=drawn_by.get_username(), verb="drew", subject=f"grid {grid.pk}", team=spec.team, after=grid.digest, reason=reason
+        )
+    return grid
+
+
+def digest_of_grid(grid: Grid) -> str:
+    """SHA-256 of all that an authorisation allows; an edit of any of it voids the authorisation."""
+    return audit.digest_of(
+        {
+            "runtime": grid.runtime.digest,
+            "workload": grid.workload.digest,
+            "hardware": grid.hardware.slug,
+            "endpoint": grid.runtime.endpoint,
+            "settings": list(grid.setting_values),
+            "classes": list(grid.class_names),
+            "repeats": grid.repeats,
+            "window_s": float(grid.window_s),
+            "warmup_s": float(grid.warmup_s),
+            "limits": grid.limits,
+            "objective": grid.objective_digest,
+        }
+    )
+
+
+def record_conditions(*, grid: Grid, phase: str, conditions: RoomConditions, recorded_by: AbstractBaseUser) -> Conditions:
+    """Conditions of one phase, once."""
+    row = Conditions.objects.create(
+        grid=grid,
+        phase=phase,
+        at=conditions.at,
+        room=conditions.room,
+        ambient_c=conditions.ambient_c,
+        ambient_source=conditions.ambient_source,
+        power_source=conditions.power_source,
+        ups_on_battery=conditions.ups_on_battery,
+        other_loads=conditions.other_loads,
+        notes=conditions.notes,
+        recorded_by_id=recorded_by.pk,
+    )
+    audit.record(
+        actor=recorded_by.get_username(), verb="recorded conditions", subject=f"grid {grid.pk}", team=grid.team,
+        after=[row.phase, row.room, row.power_source, row.ambient_c],
+    )  # fmt: skip
+    return row
+
+
+def _cells(grid: Grid) -> list[Cell]:
+    order = [(s, r, c) for s in grid.setting_values for r in range(1, grid.repeats + 1) for c in grid.class_names]
+    return [
+        Cell(grid=grid, hardware=grid.hardware, position=i, setting=s, repeat=r, class_name=c)
+        for i, (s, r, c) in enumerate(order)
+    ]
+
+
+def _check(spec: GridSpec) -> None:
+    known = set(spec.workload.classes.values_list("name", flat=True))
+    if not spec.setting_values or min(spec.setting_values) < 1:
+        raise DraftRefused("Give at least one setting, each 1 or more.")
+    if not spec.class_names:
+        raise DraftRefused("Choose at least one length class.")
+    for name in spec.class_names:
+        if name != MIXED and name not in known:
+            raise DraftRefused(f"The workload has no length class called {name}. It has {', '.join(sorted(known))}.")
+    wanted = known if MIXED in spec.class_names else set(spec.class_names)
+    missing = sorted(wanted - set(spec.limits.classes))
+    if missing:
+        raise DraftRefused(f"The objective says nothing about {', '.join(missing)}. Add limits for it, or leave the class out.")

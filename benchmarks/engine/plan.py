@@ -1,0 +1,129 @@
+"""What one cell runs: a plan written by the worker, read by the engine. Lengths are tokens, times seconds."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+
+class Fixed(msgspec.Struct, frozen=True, tag_field="kind", tag="fixed"):
+    tokens: int
+
+
+class Uniform(msgspec.Struct, frozen=True, tag_field="kind", tag="uniform"):
+    low: int
+    high: int
+
+
+class Normal(msgspec.Struct, frozen=True, tag_field="kind", tag="normal"):
+    mean: float
+    sd: float
+    low: int
+    high: int
+
+
+class Lognormal(msgspec.Struct, frozen=True, tag_field="kind", tag="lognormal"):
+    """`sigma` is the standard deviation of the logarithm."""
+
+    median: float
+    sigma: float
+    low: int
+    high: int
+
+
+class Quantiles(msgspec.Struct, frozen=True, tag_field="kind", tag="quantiles"):
+    """Piecewise linear between points (share from 0 to 1, tokens)."""
+
+    points: tuple[tuple[float, float], ...]
+
+
+Distribution = Fixed | Uniform | Normal | Lognormal | Quantiles
+
+
+class ClassLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits copied from the objective when the grid was drawn; None where the objective has none."""
+
+    e2e_s: float | None = None
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+
+
+class GridLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Every limit of an objective, as the grid carries it. Shares are 0 to 1, reserves shares of the measured rate."""
+
+    percentile: float = 95.0
+    success_share: float = 0.99
+    validity_share: float = 0.97
+    max_vram_share: float = 0.92
+    max_temperature_c: float = 85.0
+    max_power_w: float | None = None
+    reserve_growth: float = 0.10
+    reserve_variance: float = 0.05
+    reserve_loss: float = 0.0
+    classes: dict[str, ClassLimits] = msgspec.field(default_factory=dict)
+
+
+class ClassPlan(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    weight: float
+    prompt_tokens: Distribution
+    output_tokens: Distribution
+    limits: ClassLimits = ClassLimits()
+
+
+class Guard(msgspec.Struct, frozen=True, kw_only=True):
+    """When a stage must stop. Shares are 0 to 1; None switches a limit off."""
+
+    max_vram_share: float | None = 0.92
+    max_host_memory_share: float | None = 0.90
+    max_temperature_c: float | None = 85.0
+    max_power_w: float | None = None
+    max_error_share: float | None = 0.05
+    error_share_over: int = 100
+    max_p95_over_objective: float | None = 2.0
+
+
+class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell: one offered concurrency, one class (or the mix of all), one window."""
+
+    version: int = 1
+    label: str
+    base_url: str
+    dialect: str = "openai_chat"
+    model: str
+    api_key_env: str = ""
+    runtime_kind: str
+    offered_concurrency: int
+    class_name: str
+    classes: tuple[ClassPlan, ...]
+    task: str = "words"
+    seed: int
+    warmup_s: float
+    window_s: float
+    max_requests: int
+    max_tokens: int
+    max_wall_s: float
+    connect_timeout_s: float = 10.0
+    first_byte_timeout_s: float = 120.0
+    idle_timeout_s: float = 60.0
+    total_timeout_s: float = 600.0
+    metrics_url: str = ""
+    gpu_metrics_url: str = ""
+    metrics_every_s: float = 2.0
+    guard: Guard = Guard()
+    simulated: bool = False
+
+
+def encode(plan: CellPlan) -> bytes:
+    """Canonical JSON: sorted keys, no spaces."""
+    return msgspec.json.encode(plan, order="sorted")
+
+
+def decode(data: bytes) -> CellPlan:
+    """Raises msgspec.ValidationError with the path of the wrong field."""
+    return msgspec.json.decode(data, type=CellPlan)
+
+
+def sha256(plan: CellPlan) -> str:
+    return hashlib.sha256(encode(plan)).hexdigest()

@@ -1,0 +1,81 @@
+"""The shape of a cell's summary: what pages, the judge and statements read. `summary.summarise` makes it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from benchmarks.engine.terms import ClientHealth
+from benchmarks.stats.estimates import Share, Tail
+
+
+class Gauge(msgspec.Struct, frozen=True, kw_only=True):
+    """A telemetry value over the window. `name` carries the unit, as in `vram_used_bytes`."""
+
+    name: str
+    source: str
+    device: str
+    n: int
+    mean: float
+    low: float
+    peak: float
+
+
+class ClassSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One length class in one cell. All user-facing times start at t_scheduled.
+
+    `e2e_s` and `ttft_s` count failed requests as infinite; `e2e_ok_s` and `ttft_ok_s` are over successes alone.
+    `good` are requests that are ok, valid and inside every limit of their class.
+    """
+
+    class_name: str
+    scheduled: int
+    outcomes: dict[str, int]
+    success: Share
+    valid: Share
+    good: Share
+    e2e_s: Tail
+    ttft_s: Tail
+    tpot_s: Tail
+    e2e_ok_s: Tail
+    ttft_ok_s: Tail
+    prompt_tokens_p50: float | None
+    output_tokens_p50: float | None
+    asked_output_tokens_p50: float | None
+    token_sources: dict[str, int]
+    truncated_prompts: int
+    short_outputs: int
+
+
+class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A pure function of the cell's evidence. Rates are per second over the window's requests."""
+
+    schema: int
+    offered_concurrency: int
+    class_name: str
+    window_s: float
+    started_at: str
+    scheduled: int
+    warmup_requests: int
+    outcomes: dict[str, int]
+    conserved: bool
+    completed_per_s: float
+    good_per_s: float
+    output_tokens_per_s: float | None
+    mean_in_flight: float | None
+    resent: int
+    validity_by_construction: bool
+    classes: tuple[ClassSummary, ...]
+    gauges: tuple[Gauge, ...]
+    not_reported: dict[str, str]
+    client: ClientHealth
+    complete: bool
+    end_reason: str
+    simulated: bool
+
+    def gauge(self, name: str) -> Gauge | None:
+        """The gauge of that name with the highest peak, or None when nothing reported it."""
+        found = [g for g in self.gauges if g.name == name]
+        return max(found, key=lambda g: g.peak) if found else None
+
+    def of_class(self, name: str) -> ClassSummary | None:
+        return next((c for c in self.classes if c.class_name == name), None)

@@ -1,0 +1,227 @@
+"""Grids and what they leave: authorisations, conditions, cells, attempts, evidence.
+
+Rules that must hold whoever writes stand here as constraints; triggers.py adds those that a constraint cannot say.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+from django.urls import reverse
+
+from benchmarks.registry_models import Hardware, Runtime, Team, Workload
+
+
+class Grid(models.Model):
+    """Settings x length classes x repeats on one runtime: drawn by one person, run only after another authorised it."""
+
+    class Status(models.TextChoices):
+        DRAFT = "draft", "Waits for authorisation"
+        AUTHORIZED = "authorized", "Authorised"
+        RUNNING = "running", "Running"
+        MEASURED = "measured", "Measured"
+        STOPPED = "stopped", "Stopped"
+        WITHDRAWN = "withdrawn", "Withdrawn"
+
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=120)
+    reason = models.CharField(max_length=300, blank=True)
+    hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="grids")
+    runtime = models.ForeignKey(Runtime, on_delete=models.PROTECT, related_name="grids")
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="grids")
+    setting_values = models.JSONField(help_text="Offered concurrency of each stage, ascending.")
+    class_names = models.JSONField(help_text="Length classes measured, and 'mixed' where wanted.")
+    repeats = models.PositiveSmallIntegerField(default=1, validators=[MinValueValidator(1), MaxValueValidator(20)])
+    window_s = models.FloatField(default=30, validators=[MinValueValidator(1), MaxValueValidator(3600)])
+    warmup_s = models.FloatField(default=5, validators=[MinValueValidator(0), MaxValueValidator(300)])
+    limits = models.JSONField(help_text="Copied from the objective when drawn, so the guard needs nothing else.")
+    objective_digest = models.CharField(max_length=64, help_text="Proof that the objective was set before the run.")
+    objective_set_at = models.DateTimeField()
+    digest = models.CharField(max_length=64, help_text="SHA-256 of the canonical plan; the authorisation is bound to it.")
+    status = models.CharField(max_length=20, choices=Status.choices, default=Status.DRAFT)
+    stop_requested = models.CharField(max_length=10, blank=True, choices=[("drain", "Drain"), ("cancel", "Cancel")])
+    stop_reason = models.CharField(max_length=300, blank=True)
+    drawn_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    drawn_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    progress_version = models.PositiveIntegerField(default=0)
+    simulated = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["team", "-id"])]
+
+    def __str__(self) -> str:
+        return f"Grid {self.pk}, {self.name}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("grid-detail", args=[self.pk])
+
+
+class Authorization(models.Model):
+    """Leave to load a host: who gave it, for which plan, from when until when, up to which ceilings."""
+
+    grid = models.ForeignKey(Grid, on_delete=models.PROTECT, related_name="authorizations")
+    grid_digest = models.CharField(max_length=64)
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    authorized_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    authorized_at = models.DateTimeField(auto_now_add=True)
+    target = models.URLField(max_length=300)
+    valid_from = models.DateTimeField()
+    valid_until = models.DateTimeField()
+    max_concurrency = models.PositiveIntegerField()
+    max_requests = models.PositiveIntegerField()
+    max_tokens = models.PositiveBigIntegerField()
+    max_minutes = models.FloatField()
+    max_temperature_c = models.FloatField(null=True)
+    max_power_w = models.FloatField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    revoked_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(condition=~Q(authorized_by=F("requested_by")), name="authorizer_is_not_requester"),
+            models.CheckConstraint(condition=Q(valid_until__gt=F("valid_from")), name="authorization_window_forward"),
+            models.UniqueConstraint(fields=["grid"], condition=Q(revoked_at__isnull=True), name="one_live_authorization"),
+        ]
+
+    def __str__(self) -> str:
+        return f"A-{self.pk}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("authorization-detail", args=[self.pk])
+
+
+class PowerSource(models.TextChoices):
+    GRID = "grid", "Mains"
+    GENERATOR = "generator", "Generator"
+    UPS = "ups", "UPS"
+    SOLAR = "solar", "Solar"
+    BATTERY = "battery", "Battery"
+
+
+class Conditions(models.Model):
+    """What the room and the power were like, before or after a grid, and who says so."""
+
+    class Phase(models.TextChoices):
+        BEFORE = "before", "Before"
+        AFTER = "after", "After"
+
+    grid = models.ForeignKey(Grid, on_delete=models.PROTECT, related_name="conditions")
+    phase = models.CharField(max_length=10, choices=Phase.choices, default=Phase.BEFORE)
+    at = models.DateTimeField()
+    room = models.CharField(max_length=120)
+    ambient_c = models.FloatField("Room temperature, C", null=True, blank=True, validators=[MinValueValidator(-30), MaxValueValidator(60)])
+    ambient_source = models.CharField(
+        max_length=10, choices=[("hand", "Read by hand"), ("sensor", "Sensor"), ("unknown", "Not known")], default="unknown"
+    )
+    power_source = models.CharField(max_length=12, choices=PowerSource.choices)
+    ups_on_battery = models.BooleanField(default=False)
+    other_loads = models.CharField(max_length=200, blank=True)
+    notes = models.TextField(blank=True)
+    recorded_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["at"]
+        verbose_name_plural = "conditions"
+        constraints = [models.UniqueConstraint(fields=["grid", "phase"], name="conditions_once_per_phase")]
+
+    def __str__(self) -> str:
+        return f"{self.phase} grid {self.grid_id}"
+
+
+class Cell(models.Model):
+    """One setting x length class x repeat. The row is the queue of record: a worker claims it by conditional UPDATE."""
+
+    class Status(models.TextChoices):
+        PLANNED = "planned", "Planned"
+        QUEUED = "queued", "Queued"
+        RUNNING = "running", "Running"
+        MEASURED = "measured", "Measured"
+        STOPPED = "stopped", "Stopped"
+        INTERRUPTED = "interrupted", "Interrupted"
+        NOT_RUN = "not_run", "Not run"
+
+    grid = models.ForeignKey(Grid, on_delete=models.PROTECT, related_name="cells")
+    hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="+")
+    position = models.PositiveIntegerField(help_text="Order of running: stages ascend.")
+    setting = models.PositiveIntegerField(help_text="Offered concurrency: requests the client keeps in flight.")
+    class_name = models.SlugField(max_length=30)
+    repeat = models.PositiveSmallIntegerField(default=1)
+    status = models.CharField(max_length=12, choices=Status.choices, default=Status.PLANNED)
+    attempt = models.PositiveIntegerField(default=0)
+    claimed_by = models.CharField(max_length=200, blank=True)
+    heartbeat_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    reason = models.CharField(max_length=300, blank=True, help_text="Why it stopped, was interrupted or did not run.")
+    progress = models.JSONField(default=dict)
+    summary = models.JSONField(null=True)
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [
+            models.UniqueConstraint(fields=["grid", "setting", "class_name", "repeat"], name="cell_once"),
+            models.UniqueConstraint(fields=["hardware"], condition=Q(status="running"), name="one_running_cell_per_hardware"),
+            models.CheckConstraint(condition=~Q(status="measured") | Q(summary__isnull=False), name="measured_cell_has_summary"),
+        ]
+        indexes = [models.Index(fields=["hardware", "status", "position"])]
+
+    def __str__(self) -> str:
+        return f"c{self.setting}-{self.class_name}-r{self.repeat} of grid {self.grid_id}"
+
+
+class Attempt(models.Model):
+    """One claim of a cell and how it ended, so that an interruption stays visible."""
+
+    cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="attempts")
+    number = models.PositiveIntegerField()
+    worker = models.CharField(max_length=200)
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=12, choices=Cell.Status.choices, blank=True)
+    reason = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["cell", "number"], name="attempt_once")]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of {self.cell_id}"
+
+
+class Evidence(models.Model):
+    """Every request and reading of a measured cell, as Parquet, with its digest. Written once, never changed."""
+
+    cell = models.OneToOneField(Cell, on_delete=models.PROTECT, related_name="evidence")
+    attempt = models.PositiveIntegerField()
+    schema_version = models.PositiveSmallIntegerField()
+    sha256 = models.CharField(max_length=64)
+    size_bytes = models.PositiveBigIntegerField()
+    requests = models.PositiveIntegerField()
+    stored_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name_plural = "evidence"
+
+    def __str__(self) -> str:
+        return f"evidence of {self.cell_id}, {self.sha256[:12]}"
+
+
+class EvidenceChunk(models.Model):
+    """A piece of the Parquet file, at most 16 MB, so that it commits with its summary on any database."""
+
+    evidence = models.ForeignKey(Evidence, on_delete=models.PROTECT, related_name="chunks")
+    number = models.PositiveIntegerField()
+    content = models.BinaryField()
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["evidence", "number"], name="evidence_chunk_once")]
+
+    def __str__(self) -> str:
+        return f"chunk {self.number} of {self.evidence_id}"

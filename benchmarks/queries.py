@@ -1,0 +1,147 @@
+"""Read verbs: evidence and progress of a grid as frozen records, so that no reader holds a row it could change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+from django.db.models import QuerySet
+
+from benchmarks.audit import digest_of
+from benchmarks.engine.plan import GridLimits
+from benchmarks.engine.summary_types import CellSummary
+from benchmarks.models import Authorization, Cell, Conditions, EvidenceChunk, Grid, HardwareProbe
+
+
+@dataclass(frozen=True, slots=True)
+class CellEvidence:
+    """One cell as it stands; `summary` is None until it is measured."""
+
+    cell_id: int
+    position: int
+    setting: int
+    class_name: str
+    repeat: int
+    status: str
+    reason: str
+    attempt: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    summary: CellSummary | None
+    evidence_sha256: str | None
+    requests: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GridEvidence:
+    """A grid with everything a judge or a statement may say about it."""
+
+    grid: Grid
+    limits: GridLimits
+    setting_values: tuple[int, ...]
+    class_names: tuple[str, ...]
+    cells: tuple[CellEvidence, ...]
+    conditions: tuple[Conditions, ...]
+    authorization: Authorization | None
+    probe: HardwareProbe | None
+
+    @property
+    def measured(self) -> tuple[CellEvidence, ...]:
+        return tuple(c for c in self.cells if c.summary is not None)
+
+    def manifest(self) -> list[dict[str, object]]:
+        """The evidence manifest: every measured cell with the SHA-256 of its Parquet file."""
+        return [
+            {"cell": c.cell_id, "setting": c.setting, "class": c.class_name, "repeat": c.repeat,
+             "requests": c.requests, "sha256": c.evidence_sha256}
+            for c in self.cells if c.evidence_sha256
+        ]  # fmt: skip
+
+    def manifest_sha256(self) -> str:
+        return digest_of(self.manifest())
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a grid is. `eta_s` is None when nothing is left to run."""
+
+    version: int
+    status: str
+    cells_total: int
+    cells_finished: int
+    running: Cell | None
+    eta_s: float | None
+
+
+def grids_of(team_id: int) -> QuerySet[Grid]:
+    return Grid.objects.filter(team_id=team_id).select_related("hardware", "runtime", "workload", "drawn_by")
+
+
+def limits_of(grid: Grid) -> GridLimits:
+    return msgspec.convert(grid.limits, GridLimits)
+
+
+def live_authorization(grid: Grid) -> Authorization | None:
+    return Authorization.objects.filter(grid=grid, revoked_at__isnull=True).select_related("authorized_by", "requested_by").first()
+
+
+def evidence(grid: Grid) -> GridEvidence:
+    """Everything about one grid in five queries, whatever its size; raw samples stay where they are."""
+    cells = grid.cells.select_related("evidence").order_by("position")
+    return GridEvidence(
+        grid=grid,
+        limits=limits_of(grid),
+        setting_values=tuple(grid.setting_values),
+        class_names=tuple(grid.class_names),
+        cells=tuple(_cell_evidence(cell) for cell in cells),
+        conditions=tuple(grid.conditions.select_related("recorded_by")),
+        authorization=live_authorization(grid)
+        or grid.authorizations.select_related("authorized_by", "requested_by").first(),
+        probe=grid.hardware.probes.first(),
+    )
+
+
+def _cell_evidence(cell: Cell) -> CellEvidence:
+    kept = getattr(cell, "evidence", None)
+    return CellEvidence(
+        cell_id=cell.pk,
+        position=cell.position,
+        setting=cell.setting,
+        class_name=cell.class_name,
+        repeat=cell.repeat,
+        status=cell.status,
+        reason=cell.reason,
+        attempt=cell.attempt,
+        started_at=cell.started_at,
+        finished_at=cell.finished_at,
+        summary=msgspec.convert(cell.summary, CellSummary, strict=False) if cell.summary else None,
+        evidence_sha256=kept.sha256 if kept else None,
+        requests=kept.requests if kept else None,
+    )
+
+
+def evidence_bytes(cell_id: int) -> bytes:
+    """The cell's Parquet file; raises LookupError when there is none."""
+    chunks = EvidenceChunk.objects.filter(evidence__cell_id=cell_id).order_by("number").values_list("content", flat=True)
+    parts = [bytes(c) for c in chunks]
+    if not parts:
+        raise LookupError(f"cell {cell_id} has no stored evidence")
+    return b"".join(parts)
+
+
+FINISHED = (Cell.Status.MEASURED, Cell.Status.STOPPED, Cell.Status.NOT_RUN)
+
+
+def progress(grid: Grid) -> Progress:
+    cells = list(grid.cells.order_by("position").only("status", "setting", "class_name", "progress", "started_at"))
+    finished = sum(c.status in FINISHED for c in cells)
+    left = len(cells) - finished
+    return Progress(
+        version=grid.progress_version,
+        status=grid.status,
+        cells_total=len(cells),
+        cells_finished=finished,
+        running=next((c for c in cells if c.status == Cell.Status.RUNNING), None),
+        eta_s=left * (grid.window_s + grid.warmup_s + 1) if left and grid.finished_at is None else None,
+    )

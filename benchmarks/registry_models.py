@@ -1,0 +1,258 @@
+"""Registry rows: people and teams, the audit chain, hardware, runtimes, workloads.
+
+A runtime or workload has a slug and a version: once measured it does not change, an edit makes a new version.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.urls import reverse
+
+
+class Role(models.TextChoices):
+    VIEWER = "viewer", "Viewer"
+    OPERATOR = "operator", "Operator"
+    HOST_OWNER = "host_owner", "Host owner"
+    APPROVER = "approver", "Approver"
+    SIGNER = "signer", "Signer"
+    ADMINISTRATOR = "administrator", "Administrator"
+
+
+class Team(models.Model):
+    name = models.CharField(max_length=80)
+    slug = models.SlugField(unique=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    """One role of one person in one team; a person may hold several."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=20, choices=Role.choices)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "team", "role"], name="membership_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.role} of {self.team}"
+
+
+class Event(models.Model):
+    """One link of the audit chain. Written only by `audit.record`; a trigger refuses UPDATE and DELETE."""
+
+    sequence = models.PositiveBigIntegerField(unique=True)
+    at = models.DateTimeField()
+    team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT, related_name="+")
+    actor = models.CharField(max_length=150)
+    verb = models.CharField(max_length=60)
+    subject = models.CharField(max_length=120)
+    before_digest = models.CharField(max_length=64, blank=True)
+    after_digest = models.CharField(max_length=64, blank=True)
+    changes = models.JSONField(default=dict)
+    reason = models.TextField(blank=True)
+    previous_hash = models.CharField(max_length=64)
+    hash = models.CharField(max_length=64, unique=True)
+
+    class Meta:
+        ordering = ["-sequence"]
+        indexes = [models.Index(fields=["subject"])]
+
+    def __str__(self) -> str:
+        return f"{self.sequence} {self.actor} {self.verb} {self.subject}"
+
+
+class Registered(models.Model):
+    """What every registry row carries."""
+
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="+")
+    slug = models.SlugField(max_length=60)
+    name = models.CharField(max_length=120)
+    notes = models.TextField(blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Hardware(Registered):
+    """A host that can be loaded. What a person declares stands here; what a worker saw stands in HardwareProbe."""
+
+    place = models.CharField(max_length=120, blank=True, help_text="Room and building, as they should stand on a statement.")
+    cpu = models.CharField("CPU", max_length=120, blank=True)
+    ram_gib = models.FloatField("RAM, GiB", null=True, blank=True, validators=[MinValueValidator(0.1)])
+    gpu = models.CharField("GPU", max_length=160, blank=True, help_text="Leave empty when the host has none.")
+    gpu_count = models.PositiveSmallIntegerField("GPUs", default=0)
+    vram_gib = models.FloatField("VRAM of all GPUs, GiB", null=True, blank=True, validators=[MinValueValidator(0.1)])
+    power_cap_w = models.FloatField("Power cap, W", null=True, blank=True, validators=[MinValueValidator(1)])
+    worker_seen_at = models.DateTimeField(null=True, blank=True, editable=False)
+    worker_name = models.CharField(max_length=200, blank=True, editable=False)
+
+    class Meta:
+        ordering = ["slug"]
+        constraints = [models.UniqueConstraint(fields=["slug"], name="hardware_slug_once")]
+
+    def get_absolute_url(self) -> str:
+        return reverse("hardware-detail", args=[self.slug])
+
+
+class HardwareProbe(models.Model):
+    """Facts that a worker read on the host itself: beside the declared ones, never over them."""
+
+    hardware = models.ForeignKey(Hardware, on_delete=models.CASCADE, related_name="probes")
+    at = models.DateTimeField()
+    worker = models.CharField(max_length=200)
+    facts = models.JSONField(default=dict)
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        ordering = ["-at"]
+
+    def __str__(self) -> str:
+        return f"{self.hardware_id} at {self.at:%Y-%m-%d %H:%M}"
+
+
+class BatchingMode(models.TextChoices):
+    CONTINUOUS = "continuous", "Dynamic, continuous"
+    STATIC = "static", "Static, offline"
+    MICRO = "micro", "Application micro-batching"
+
+
+class RuntimeKind(models.TextChoices):
+    SIMULATOR = "simulator", "Headroom simulator"
+    LLAMACPP = "llamacpp", "llama.cpp"
+    VLLM = "vllm", "vLLM"
+    SGLANG = "sglang", "SGLang"
+    OLLAMA = "ollama", "Ollama"
+    TGI = "tgi", "Text Generation Inference"
+    TRTLLM = "trtllm", "TensorRT-LLM"
+    TRITON = "triton", "Triton"
+    LMDEPLOY = "lmdeploy", "LMDeploy"
+    OTHER = "other", "Other, OpenAI-compatible"
+
+
+class Versioned(Registered):
+    """A registry row whose measured versions stay as they were."""
+
+    version = models.PositiveIntegerField(default=1, editable=False)
+    digest = models.CharField(max_length=64, editable=False)
+
+    class Meta:
+        abstract = True
+
+
+class Runtime(Versioned):
+    """One serving configuration: runtime, version, flags, model, endpoint."""
+
+    hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="runtimes")
+    kind = models.CharField(max_length=20, choices=RuntimeKind.choices)
+    runtime_version = models.CharField("Runtime version", max_length=80, blank=True)
+    endpoint = models.URLField("Endpoint", max_length=300, help_text="Base address without /v1, such as http://127.0.0.1:8080")
+    api_key_name = models.CharField(max_length=60, blank=True, help_text="Name of the key on the GPU host, never the key itself.")
+    model_name = models.CharField("Model", max_length=200)
+    model_digest = models.CharField("Model digest, SHA-256", max_length=80, blank=True)
+    flags = models.TextField(blank=True, help_text="The launch line or flags, as started.")
+    batching_mode = models.CharField(max_length=20, choices=BatchingMode.choices, default=BatchingMode.CONTINUOUS)
+    max_active_sequences = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Sequences the runtime advances per step."
+    )
+    context_per_sequence_tokens = models.PositiveIntegerField(null=True, blank=True)
+    metrics_url = models.URLField("Runtime metrics", max_length=300, blank=True, help_text="Prometheus text, such as http://127.0.0.1:8080/metrics")
+    gpu_metrics_url = models.URLField(
+        "GPU metrics", max_length=300, blank=True, help_text="A DCGM exporter, where NVML is not read on the host itself."
+    )
+
+    class Meta:
+        ordering = ["slug", "-version"]
+        constraints = [models.UniqueConstraint(fields=["team", "slug", "version"], name="runtime_version_once")]
+
+    def get_absolute_url(self) -> str:
+        return reverse("runtime-detail", args=[self.slug, self.version])
+
+    @property
+    def simulated(self) -> bool:
+        return self.kind == RuntimeKind.SIMULATOR
+
+
+class EndpointCheck(models.Model):
+    """A look at an endpoint, or one request to it, done by the host's worker on a person's request."""
+
+    class Kind(models.TextChoices):
+        LOOK = "look", "Look at this endpoint"
+        TEST = "test", "Test with one request"
+
+    class Status(models.TextChoices):
+        QUEUED = "queued", "Queued"
+        DONE = "done", "Done"
+        FAILED = "failed", "Failed"
+
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="+")
+    hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="checks")
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    runtime_kind = models.CharField(max_length=20, choices=RuntimeKind.choices, default=RuntimeKind.OTHER)
+    endpoint = models.URLField(max_length=300)
+    model_name = models.CharField(max_length=200, blank=True)
+    api_key_name = models.CharField(max_length=60, blank=True)
+    asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    asked_at = models.DateTimeField(auto_now_add=True)
+    status = models.CharField(max_length=10, choices=Status.choices, default=Status.QUEUED)
+    finished_at = models.DateTimeField(null=True)
+    result = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["-asked_at"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.endpoint}"
+
+
+class Workload(Versioned):
+    """What is sent: synthetic prompts from a seed, in length classes with weights."""
+
+    seed = models.PositiveIntegerField(default=7)
+    source = models.CharField(max_length=200, blank=True, help_text="Preset or trace that the lengths come from, with its licence.")
+    task = models.CharField(
+        max_length=20,
+        choices=[("words", "Words of a fixed vocabulary (right by construction)"), ("echo", "Repeat a sentence"), ("arithmetic", "Add two numbers")],
+        default="words",
+    )
+
+    class Meta:
+        ordering = ["slug", "-version"]
+        constraints = [models.UniqueConstraint(fields=["team", "slug", "version"], name="workload_version_once")]
+
+    def get_absolute_url(self) -> str:
+        return reverse("workload-detail", args=[self.slug, self.version])
+
+
+class LengthClass(models.Model):
+    """One class of request lengths: how often it comes, how long its prompts and answers are (tokens).
+
+    A distribution is {"kind": "fixed"|"uniform"|"normal"|"lognormal"|"quantiles", ...}; engine.lengths reads it.
+    """
+
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="classes")
+    position = models.PositiveSmallIntegerField(default=0)
+    name = models.SlugField(max_length=30)
+    weight = models.FloatField(validators=[MinValueValidator(0.0001)])
+    prompt_tokens = models.JSONField()
+    output_tokens = models.JSONField()
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [
+            models.UniqueConstraint(fields=["workload", "name"], name="length_class_once"),
+            models.CheckConstraint(condition=Q(weight__gt=0), name="length_class_weight_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,2 @@
+"""Forecasts, replicas, batch windows, energy. Empty until the planner is built.
+"""

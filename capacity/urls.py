@@ -1,0 +1,57 @@
+"""All addresses. Views state who may come in (benchmarks.access); one that does not is refused to everybody."""
+
+from django.urls import include, path, register_converter
+
+from capacity import decision_views as decision
+from capacity import objective_views as objective
+from capacity import result_views as result
+from capacity import site_views as site
+
+
+class FileFormat:
+    """The downloadable forms of a table."""
+
+    regex = "csv|json"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(FileFormat, "fmt")
+
+urlpatterns = [
+    path("", site.overview, name="overview"),
+    path("login/", site.login, name="login"),
+    path("logout/", site.logout, name="logout"),
+    path("healthz/live", site.healthz_live, name="healthz-live"),
+    path("healthz/ready", site.healthz_ready, name="healthz-ready"),
+    path("docs/", site.docs, name="docs"),
+    path("docs/<slug:slug>/", site.docs_page, name="docs-page"),
+    path("objectives/", objective.objective_list, name="objective-list"),
+    path("objectives/new/", objective.objective_new, name="objective-new"),
+    path("objectives/<slug:slug>/<int:version>/", objective.objective_detail, name="objective-detail"),
+    path("objectives/<slug:slug>/<int:version>/edit/", objective.objective_edit, name="objective-edit"),
+    path("grids/new/", objective.grid_new, name="grid-new"),
+    path("grids/<int:pk>/", result.grid_detail, name="grid-detail"),
+    path("grids/<int:pk>/cells.<fmt:fmt>", result.grid_cells, name="grid-cells"),
+    path("grids/<int:pk>/propose/", decision.grid_propose, name="grid-propose"),
+    path("approvals/", decision.choice_list, name="choice-list"),
+    path("approvals/<int:pk>/", decision.choice_detail, name="choice-detail"),
+    path("approvals/<int:pk>/decide/", decision.choice_decide, name="choice-decide"),
+    path("approvals/<int:pk>/withdraw/", decision.choice_withdraw, name="choice-withdraw"),
+    path("approvals/<int:pk>/statement/", decision.statement_issue, name="statement-issue"),
+    path("statements/", decision.statement_list, name="statement-list"),
+    path("statements/<slug:number>/", decision.statement_detail, name="statement-detail"),
+    path("statements/<slug:number>.json", decision.statement_json, name="statement-json"),
+    path("statements/<slug:number>.pdf", decision.statement_pdf, name="statement-pdf"),
+    path("v/", decision.verify, name="verify"),
+    path("v/<slug:number>/<slug:digest12>/", decision.verify_statement, name="verify-statement"),
+    path("", include("benchmarks.urls")),
+]
+
+handler403 = site.forbidden
+handler404 = site.not_found
+handler500 = site.server_error
