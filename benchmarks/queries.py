@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from benchmarks.audit import digest_of
 from benchmarks.engine.plan import GridLimits
-from benchmarks.engine.summary_types import CellSummary
+from benchmarks.engine.summary_types import CellSummary, from_json
 from benchmarks.models import Authorization, Cell, Conditions, EvidenceChunk, Grid, HardwareProbe
 
 
@@ -115,7 +115,7 @@ def _cell_evidence(cell: Cell) -> CellEvidence:
         attempt=cell.attempt,
         started_at=cell.started_at,
         finished_at=cell.finished_at,
-        summary=msgspec.convert(cell.summary, CellSummary, strict=False) if cell.summary else None,
+        summary=from_json(cell.summary) if cell.summary else None,
         evidence_sha256=kept.sha256 if kept else None,
         requests=kept.requests if kept else None,
     )

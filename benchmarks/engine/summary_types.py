@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from benchmarks.engine.terms import ClientHealth
@@ -79,3 +81,25 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     def of_class(self, name: str) -> ClassSummary | None:
         return next((c for c in self.classes if c.class_name == name), None)
+
+
+def as_json(summary: CellSummary) -> dict[str, object]:
+    """Plain values for a JSON column. JSON has no infinity (PostgreSQL refuses it), so it is written as the text "inf"."""
+    plain = _spell_infinity(msgspec.to_builtins(summary))
+    assert isinstance(plain, dict)
+    return plain
+
+
+def from_json(value: object) -> CellSummary:
+    """The other way; raises msgspec.ValidationError with the path of the wrong field."""
+    return msgspec.convert(value, CellSummary, strict=False)
+
+
+def _spell_infinity(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _spell_infinity(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spell_infinity(inner) for inner in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value

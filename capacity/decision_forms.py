@@ -1,0 +1,63 @@
+"""Forms of the decisions: propose, decide, issue. Each says in words what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from capacity.statement.words import refuse_users_claim
+
+
+def no_users_claim(text: str) -> None:
+    """Refuses "supports N users" with the sentence to use instead."""
+    instead = refuse_users_claim(text)
+    if instead:
+        raise ValidationError(instead)
+
+
+class PasswordField(forms.CharField):
+    """The person's own password, typed again at a decision."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label="Your password",
+            strip=False,
+            help_text="Asked again because this is recorded under your name.",
+            widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+        )
+
+
+class ReasonField(forms.CharField):
+    def __init__(self, label: str, help_text: str = "") -> None:
+        super().__init__(
+            label=label, help_text=help_text, max_length=1000, widget=forms.Textarea(attrs={"rows": 3}), validators=[no_users_claim]
+        )
+
+
+class ProposeForm(forms.Form):
+    setting = forms.TypedChoiceField(label="Requests in flight", coerce=int)
+    reason = ReasonField("Why this setting", "Two sentences that the approver and a later reader can check.")
+
+    def __init__(self, *args: object, settings: Iterable[int], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.fields["setting"].choices = [(s, f"{s}") for s in settings]  # type: ignore[attr-defined]
+
+
+class DecideForm(forms.Form):
+    decision = forms.ChoiceField(choices=[("approve", "Approve"), ("reject", "Reject")], widget=forms.RadioSelect)
+    reason = ReasonField("Reason")
+    password = PasswordField()
+
+
+class WithdrawForm(forms.Form):
+    reason = ReasonField("Why it is withdrawn")
+
+
+class IssueForm(forms.Form):
+    title = forms.CharField(
+        max_length=120, validators=[no_users_claim], help_text="What the statement is about, such as: Support chat on gpu-01."
+    )
+    valid_days = forms.IntegerField(label="Valid for, days", min_value=1, max_value=180, initial=90, help_text="At most 180.")
+    password = PasswordField()

@@ -1,0 +1,221 @@
+"""Pages where people decide: propose, approve or reject, issue a statement, verify one."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from benchmarks.access import APPROVE, EVERYONE, PROPOSE, SIGN, allow, confirmed_by_password, person, public
+from benchmarks.models import Grid
+from capacity import approvals
+from capacity.decision_forms import DecideForm, IssueForm, ProposeForm, WithdrawForm
+from capacity.models import Choice, Statement
+from capacity.queries import result_of
+from capacity.statement import words
+from capacity.statement.keys import load_keyring
+from capacity.statement.verify import verify as verify_bytes
+
+MAX_STATEMENT_BYTES = 5 * 1024 * 1024
+WRONG_PASSWORD = "That is not your password. Nothing was recorded."
+
+
+def _choices(request: HttpRequest) -> QuerySet[Choice]:
+    related = ("grid", "grid__hardware", "grid__runtime", "objective", "proposed_by", "measured_by", "decided_by")
+    return Choice.objects.filter(grid__team=person(request).team).select_related(*related)
+
+
+def _statements(request: HttpRequest) -> QuerySet[Statement]:
+    related = ("choice", "choice__grid", "choice__grid__hardware", "issued_by", "key")
+    return Statement.objects.filter(choice__grid__team=person(request).team).select_related(*related).defer("pdf", "envelope")
+
+
+@allow(PROPOSE)
+@require_http_methods(["GET", "POST"])
+def grid_propose(request: HttpRequest, pk: int) -> HttpResponse:
+    who = person(request)
+    grid = get_object_or_404(Grid.objects.select_related("hardware", "runtime", "workload"), pk=pk, team=who.team)
+    verdict = result_of(grid).verdict
+    form = ProposeForm(
+        request.POST or None, settings=verdict.safe_settings, initial={"setting": verdict.chosen, "reason": verdict.finding}
+    )
+    if request.method == "POST" and form.is_valid():
+        try:
+            choice = approvals.propose(
+                grid=grid, setting=form.cleaned_data["setting"], reason=form.cleaned_data["reason"], by=who.user
+            )
+        except approvals.Refused as refused:
+            form.add_error(None, str(refused))
+        else:
+            messages.success(request, "Proposed. Another person decides about it now.")
+            return redirect(choice)
+    return render(
+        request, "capacity/grid_propose.html", {"grid": grid, "verdict": verdict, "form": form}, status=422 if form.errors else 200
+    )
+
+
+@allow(EVERYONE)
+@require_safe
+def choice_list(request: HttpRequest) -> HttpResponse:
+    page = Paginator(_choices(request), 25).get_page(request.GET.get("page"))
+    return render(request, "capacity/choice_list.html", {"page": page})
+
+
+@allow(EVERYONE)
+@require_safe
+def choice_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    choice = get_object_or_404(_choices(request), pk=pk)
+    return _choice_page(request, choice, DecideForm(), IssueForm(initial={"title": approvals.title_for(choice)}))
+
+
+@allow(APPROVE)
+@require_POST
+def choice_decide(request: HttpRequest, pk: int) -> HttpResponse:
+    choice = get_object_or_404(_choices(request), pk=pk)
+    form = DecideForm(request.POST)
+    if form.is_valid():
+        if not confirmed_by_password(request, form.cleaned_data["password"]):
+            form.add_error("password", WRONG_PASSWORD)
+        else:
+            try:
+                approvals.decide(
+                    choice=choice,
+                    by=person(request).user,
+                    approve=form.cleaned_data["decision"] == "approve",
+                    reason=form.cleaned_data["reason"],
+                )
+            except approvals.Refused as refused:
+                form.add_error(None, str(refused))
+            else:
+                messages.success(request, "Your decision is recorded.")
+                return redirect(choice)
+    return _choice_page(request, choice, form, IssueForm(initial={"title": approvals.title_for(choice)}), status=422)
+
+
+@allow(PROPOSE)
+@require_POST
+def choice_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
+    choice = get_object_or_404(_choices(request), pk=pk)
+    form = WithdrawForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Say why it is withdrawn.")
+        return redirect(choice)
+    try:
+        approvals.withdraw(choice=choice, by=person(request).user, reason=form.cleaned_data["reason"])
+    except approvals.Refused as refused:
+        messages.error(request, str(refused))
+    else:
+        messages.success(request, "Withdrawn. The grid may be proposed again.")
+    return redirect(choice)
+
+
+@allow(SIGN)
+@require_POST
+def statement_issue(request: HttpRequest, pk: int) -> HttpResponse:
+    choice = get_object_or_404(_choices(request), pk=pk)
+    form = IssueForm(request.POST)
+    if form.is_valid():
+        if not confirmed_by_password(request, form.cleaned_data["password"]):
+            form.add_error("password", WRONG_PASSWORD)
+        else:
+            try:
+                statement = approvals.issue_statement(
+                    choice=choice,
+                    by=person(request).user,
+                    title=form.cleaned_data["title"],
+                    valid_days=form.cleaned_data["valid_days"],
+                )
+            except approvals.Refused as refused:
+                form.add_error(None, str(refused))
+            else:
+                messages.success(request, f"{statement.number} is issued and signed.")
+                return redirect(statement)
+    return _choice_page(request, choice, DecideForm(), form, status=422)
+
+
+def _choice_page(
+    request: HttpRequest, choice: Choice, decide: DecideForm, issue: IssueForm, *, status: int = 200
+) -> HttpResponse:
+    who = person(request)
+    context = {
+        "choice": choice,
+        "grid": choice.grid,
+        "decide_form": decide,
+        "issue_form": issue,
+        "withdraw_form": WithdrawForm(),
+        "may_decide": who.may(APPROVE) and choice.status == Choice.Status.PROPOSED,
+        "own": who.user.pk in (choice.proposed_by_id, choice.measured_by_id),
+        "may_issue": who.may(SIGN) and choice.status == Choice.Status.APPROVED,
+        "obstacles": approvals.obstacles(choice),
+        "statements": choice.statements.defer("pdf", "envelope"),
+    }
+    return render(request, "capacity/choice_detail.html", context, status=status)
+
+
+@allow(EVERYONE)
+@require_safe
+def statement_list(request: HttpRequest) -> HttpResponse:
+    page = Paginator(_statements(request), 25).get_page(request.GET.get("page"))
+    return render(request, "capacity/statement_list.html", {"page": page, "now": timezone.now()})
+
+
+@allow(EVERYONE)
+@require_safe
+def statement_detail(request: HttpRequest, number: str) -> HttpResponse:
+    statement = get_object_or_404(_statements(request).defer(None), number=number)
+    verdict = verify_bytes(bytes(statement.envelope), load_keyring(settings.KEYS_DIR), timezone.now())
+    page = words.page(approvals.document_of(statement))
+    context = {"statement": statement, "page": page, "verdict": verdict}
+    return render(request, "capacity/statement_detail.html", context)
+
+
+@allow(EVERYONE)
+@require_safe
+def statement_json(request: HttpRequest, number: str) -> HttpResponse:
+    statement = get_object_or_404(_statements(request).defer(None), number=number)
+    return _download(bytes(statement.envelope), "application/json", f"{number}.json")
+
+
+@allow(EVERYONE)
+@require_safe
+def statement_pdf(request: HttpRequest, number: str) -> HttpResponse:
+    statement = get_object_or_404(_statements(request).defer(None), number=number)
+    return _download(bytes(statement.pdf), "application/pdf", f"{number}.pdf")
+
+
+def _download(content: bytes, content_type: str, name: str) -> HttpResponse:
+    return HttpResponse(content, content_type=content_type, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+@public
+@require_http_methods(["GET", "POST"])
+def verify(request: HttpRequest) -> HttpResponse:
+    """Anyone checks a file: the JSON envelope or the PDF. Nothing of it is kept."""
+    upload = request.FILES.get("file")
+    if request.method == "GET":
+        return render(request, "capacity/verify.html", {})
+    if upload is None or upload.size is None:
+        return render(request, "capacity/verify.html", {"problem": "Choose the statement's JSON or PDF file first."}, status=422)
+    if upload.size > MAX_STATEMENT_BYTES:
+        problem = "This file is larger than 5 MB; a statement is far smaller. Choose the file as it was downloaded."
+        return render(request, "capacity/verify.html", {"problem": problem}, status=422)
+    verdict = verify_bytes(upload.read(), load_keyring(settings.KEYS_DIR), timezone.now())
+    return render(request, "capacity/verify.html", {"verdict": verdict, "file_name": upload.name})
+
+
+@public
+@require_safe
+def verify_statement(request: HttpRequest, number: str, digest12: str) -> HttpResponse:
+    """The address in the QR code: the verdict on the statement as issued, with no name beyond the statement's own."""
+    statement = Statement.objects.filter(number=number).first()
+    if statement is None or statement.digest[:12] != digest12:
+        return render(request, "capacity/verify.html", {"unknown": number}, status=404)
+    verdict = verify_bytes(bytes(statement.envelope), load_keyring(settings.KEYS_DIR), timezone.now())
+    page = words.page(approvals.document_of(statement))
+    return render(request, "capacity/verify.html", {"verdict": verdict, "statement": statement, "page": page})
+
