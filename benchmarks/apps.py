@@ -1,7 +1,7 @@
 """The measuring app."""
 
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, pre_migrate
 
 
 class BenchmarksConfig(AppConfig):
@@ -11,4 +11,5 @@ class BenchmarksConfig(AppConfig):
     def ready(self) -> None:
         from benchmarks import triggers
 
+        pre_migrate.connect(triggers.remove, dispatch_uid="benchmarks.triggers.remove")
         post_migrate.connect(triggers.reinstall, dispatch_uid="benchmarks.triggers")

@@ -13,6 +13,7 @@ from django.db import transaction
 from benchmarks import audit
 from benchmarks.engine.plan import GridLimits
 from benchmarks.models import Cell, Conditions, Grid, Runtime, Team, Workload
+from benchmarks.queries import digest_of_grid
 
 MIXED = "mixed"
 
@@ -88,25 +89,6 @@ def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Gr
             actor=drawn_by.get_username(), verb="drew", subject=f"grid {grid.pk}", team=spec.team, after=grid.digest, reason=reason
         )
     return grid
-
-
-def digest_of_grid(grid: Grid) -> str:
-    """SHA-256 of all that an authorisation allows; an edit of any of it voids the authorisation."""
-    return audit.digest_of(
-        {
-            "runtime": grid.runtime.digest,
-            "workload": grid.workload.digest,
-            "hardware": grid.hardware.slug,
-            "endpoint": grid.runtime.endpoint,
-            "settings": list(grid.setting_values),
-            "classes": list(grid.class_names),
-            "repeats": grid.repeats,
-            "window_s": float(grid.window_s),
-            "warmup_s": float(grid.warmup_s),
-            "limits": grid.limits,
-            "objective": grid.objective_digest,
-        }
-    )
 
 
 def record_conditions(*, grid: Grid, phase: str, conditions: RoomConditions, recorded_by: AbstractBaseUser) -> Conditions:

@@ -82,6 +82,25 @@ def limits_of(grid: Grid) -> GridLimits:
     return msgspec.convert(grid.limits, GridLimits)
 
 
+def digest_of_grid(grid: Grid) -> str:
+    """SHA-256 of all that an authorisation allows; an edit of any of it voids the authorisation."""
+    return digest_of(
+        {
+            "runtime": grid.runtime.digest,
+            "workload": grid.workload.digest,
+            "hardware": grid.hardware.slug,
+            "endpoint": grid.runtime.endpoint,
+            "settings": list(grid.setting_values),
+            "classes": list(grid.class_names),
+            "repeats": grid.repeats,
+            "window_s": float(grid.window_s),
+            "warmup_s": float(grid.warmup_s),
+            "limits": grid.limits,
+            "objective": grid.objective_digest,
+        }
+    )
+
+
 def live_authorization(grid: Grid) -> Authorization | None:
     return Authorization.objects.filter(grid=grid, revoked_at__isnull=True).select_related("authorized_by", "requested_by").first()
 
