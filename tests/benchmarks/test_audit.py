@@ -1,0 +1,48 @@
+"""The audit chain holds, and every kind of tampering is named."""
+
+import pytest
+
+from benchmarks import audit
+from benchmarks.models import Event
+from tests.factories import make_team
+
+pytestmark = pytest.mark.django_db
+
+
+def three_events() -> list[Event]:
+    team = make_team()
+    return [
+        audit.record(actor="ali", verb="drew", subject=f"grid {n}", team=team, after={"n": n}, reason="first look")
+        for n in (1, 2, 3)
+    ]
+
+
+def test_each_event_follows_the_one_before_it() -> None:
+    first, second, third = three_events()
+    assert [e.sequence for e in (first, second, third)] == [first.sequence, first.sequence + 1, first.sequence + 2]
+    assert (second.previous_hash, third.previous_hash) == (first.hash, second.hash)
+    assert audit.broken_links() == []
+    assert audit.head() == third.hash
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("actor", "mallory"), ("reason", "because"), ("subject", "grid 9"), ("after_digest", "0" * 64)]
+)
+def test_a_changed_event_is_named(field: str, value: str) -> None:
+    events = three_events()
+    setattr(events[1], field, value)
+    broken = audit.broken_links(events if events[0].sequence == 1 else [*Event.objects.filter(sequence=1), *events])
+    assert [(b.sequence, b.what) for b in broken] == [(events[1].sequence, "was changed after it was written")]
+
+
+def test_a_missing_event_is_named() -> None:
+    first, _second, third = three_events()
+    assert [b.what for b in audit.broken_links([first, third])] == [
+        f"event {first.sequence + 1} is missing",
+        "does not follow the event before it",
+    ]
+
+
+def test_the_digest_ignores_the_order_of_keys_and_nothing_else() -> None:
+    assert audit.digest_of({"a": 1, "b": 2}) == audit.digest_of({"b": 2, "a": 1})
+    assert audit.digest_of({"a": 1}) != audit.digest_of({"a": 2})
