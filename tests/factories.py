@@ -66,7 +66,11 @@ def make_runtime(hardware: Hardware | None = None, *, slug: str | None = None, *
 
 
 def make_workload(
-    team: Team | None = None, *, classes: dict[str, tuple[int, int]] | None = None, slug: str | None = None, **fields: Any
+    team: Team | None = None,
+    *,
+    classes: dict[str, tuple[int, int]] | None = None,
+    slug: str | None = None,
+    **fields: Any,
 ) -> Workload:
     """Words of a fixed vocabulary in length classes of fixed lengths: name -> (prompt tokens, output tokens)."""
     wanted = classes or CLASSES
@@ -97,7 +101,12 @@ def make_limits(*, classes: Sequence[str] = tuple(CLASSES), e2e_s: float | None 
 
 
 def make_objective(
-    team: Team | None = None, *, classes: Sequence[str] = tuple(CLASSES), e2e_s: float = 2.0, slug: str | None = None, **fields: Any
+    team: Team | None = None,
+    *,
+    classes: Sequence[str] = tuple(CLASSES),
+    e2e_s: float = 2.0,
+    slug: str | None = None,
+    **fields: Any,
 ) -> Objective:
     chosen = {"name": "p95 within the limit"} | fields
     objective = Objective.objects.create(

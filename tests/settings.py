@@ -20,7 +20,7 @@ if "HEADROOM_TESTS" not in os.environ:
         os.environ.pop(name, None)
     os.environ.update(HEADROOM_TESTS="1", HEADROOM_VAR=home, HEADROOM_PLAIN_STATIC="1")
 
-from capacity.settings import *  # noqa: E402, F403
+from capacity.settings import *  # noqa: F403
 
 # The product's own hasher takes a second per sign-in on purpose.
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

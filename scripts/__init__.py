@@ -1,0 +1,1 @@
+"""What the make targets do: set-up, starting and ending processes, and the demonstration drivers."""
