@@ -1,0 +1,278 @@
+"""Forms of the registry: errors in words that say what to change. Length classes stand in lengths_forms.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from django import forms
+from django.conf import settings
+from django.utils.text import slugify
+
+from benchmarks.models import EndpointCheck, Hardware, Runtime, RuntimeKind, Team, Workload
+from benchmarks.records.claims import users_claim
+from benchmarks.registry import HARDWARE_FIELDS, RUNTIME_FIELDS, WORKLOAD_FIELDS
+
+if TYPE_CHECKING:
+    HardwareModelForm = forms.ModelForm[Hardware]
+    RuntimeModelForm = forms.ModelForm[Runtime]
+    WorkloadModelForm = forms.ModelForm[Workload]
+else:
+    HardwareModelForm = RuntimeModelForm = WorkloadModelForm = forms.ModelForm
+
+_KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,59}\Z")
+_SHA256 = re.compile(r"(?:sha256:)?[0-9a-fA-F]{64}\Z")
+ADDRESS_FIELDS = ("endpoint", "metrics_url", "gpu_metrics_url")
+
+
+def no_users_claim(text: str) -> None:
+    """Form validator: a name or note must not claim a number of users."""
+    refusal = users_claim(text)
+    if refusal:
+        raise forms.ValidationError(refusal, code="users_claim")
+
+
+def address_fault(address: str) -> str | None:
+    """What is wrong with an address that a worker shall call; None when it may be called."""
+    try:
+        parts = urlsplit(address)
+        host, _port = parts.hostname, parts.port
+    except ValueError:
+        return "This address cannot be read. It looks like http://127.0.0.1:8080."
+    if parts.scheme not in ("http", "https") or not host:
+        return "Give a whole address with http:// or https://, such as http://127.0.0.1:8080."
+    if parts.username or parts.password:
+        return "No name or password in the address. Keys stay on the GPU host and are referred to by name."
+    if parts.query or parts.fragment or re.search(r"\s", address):
+        return "Only scheme, host, port and path: no spaces, no ? and no #."
+    if host.lower() not in {name.lower().strip("[]") for name in settings.TARGET_HOSTS}:
+        listed = ", ".join(settings.TARGET_HOSTS)
+        return (
+            f"{host} is not on the list of hosts that may be loaded ({listed}). "
+            "The operator of the host must list it there, in HEADROOM_TARGET_HOSTS of its worker and of this server."
+        )
+    return None
+
+
+def base_address(address: str) -> str:
+    """Without a closing slash and without /v1, which the engine adds itself."""
+    return address.strip().rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+class AddressField(forms.CharField):
+    """An address of the allow-list. Names without a dot are welcome: compose files call services so."""
+
+    widget = forms.URLInput
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(max_length=300, **kwargs)
+
+    def validate(self, value: str) -> None:
+        super().validate(value)
+        fault = address_fault(value) if value else None
+        if fault:
+            raise forms.ValidationError(fault, code="address")
+
+
+class EndpointField(AddressField):
+    """The base address of an endpoint."""
+
+    def to_python(self, value: object) -> str:
+        return base_address(super().to_python(value) or "")
+
+
+def key_name_fault(name: str) -> str | None:
+    """An API key is named, never given: the name of a variable on the GPU host."""
+    if not name or _KEY_NAME.match(name):
+        return None
+    return (
+        "Give the name of the key on the GPU host, in capitals, digits and _, such as VLLM_API_KEY. "
+        "Never the key itself: if this was one, change it now."
+    )
+
+
+class SlugMixin(forms.Form):
+    """A short name for addresses: made from the name when left empty, fixed once registered."""
+
+    slug = forms.SlugField(
+        label="Short name",
+        max_length=60,
+        required=False,
+        help_text="Used in addresses and by workers. Made from the name when left empty.",
+        error_messages={"invalid": "Only letters, digits, - and _ in a short name."},
+    )
+    reason = forms.CharField(label="Why this change", max_length=300, required=False, help_text="Kept in the history.")
+
+    team: Team
+
+    def settle_slug(self, *, editing: bool) -> None:
+        if editing:
+            del self.fields["slug"]
+        else:
+            del self.fields["reason"]
+        for name in ("name", "notes"):
+            self.fields[name].validators.append(no_users_claim)
+        if "notes" in self.fields:
+            self.fields["notes"].widget.attrs["rows"] = 2
+
+    def clean_slug(self) -> str:
+        slug: str = self.cleaned_data["slug"] or slugify(self.data.get("name", ""))[:60].strip("-")
+        if not slug:
+            raise forms.ValidationError("Give a short name: none could be made from the name.")
+        if slug in ("new", "check", "checks"):
+            raise forms.ValidationError(f"“{slug}” is taken by a page of Headroom. Choose another short name.")
+        if self.slug_taken(slug):
+            raise forms.ValidationError(f"“{slug}” is taken. Choose another short name, or edit the one that has it.")
+        return slug
+
+    def slug_taken(self, slug: str) -> bool:
+        """Whether another row has this short name; each form says where it looks."""
+        raise AssertionError(f"where to look for {slug}?")
+
+
+class HardwareForm(SlugMixin, HardwareModelForm):
+    class Meta:
+        model = Hardware
+        fields = HARDWARE_FIELDS
+
+    def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.team = team
+        self.settle_slug(editing=self.instance.pk is not None)
+        self.fields["gpu_count"].required = False
+
+    def slug_taken(self, slug: str) -> bool:
+        return Hardware.objects.filter(slug=slug).exists()
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        cleaned["gpu_count"] = cleaned.get("gpu_count") or 0
+        if cleaned.get("gpu") and not cleaned["gpu_count"]:
+            self.add_error("gpu_count", "How many of this GPU does the host have? For none, leave the GPU empty.")
+        if cleaned["gpu_count"] and not cleaned.get("gpu"):
+            self.add_error("gpu", "Which GPU is it? For a host without one, say 0 GPUs.")
+        if cleaned.get("vram_gib") and not cleaned["gpu_count"]:
+            self.add_error("vram_gib", "VRAM without a GPU: leave it empty, or say which GPU it belongs to.")
+        return cleaned
+
+
+class RuntimeForm(SlugMixin, RuntimeModelForm):
+    endpoint = EndpointField(
+        label="Endpoint", help_text="Base address without /v1, such as http://127.0.0.1:8080. Load goes nowhere else."
+    )
+    metrics_url = AddressField(
+        label="Runtime metrics", required=False, help_text="Prometheus text, such as http://127.0.0.1:8080/metrics."
+    )
+    gpu_metrics_url = AddressField(
+        label="GPU metrics", required=False, help_text="A DCGM exporter, where NVML is not read on the host itself."
+    )
+
+    class Meta:
+        model = Runtime
+        fields = RUNTIME_FIELDS
+        labels = {
+            "api_key_name": "API key name",
+            "max_active_sequences": "Active sequences, at most",
+            "context_per_sequence_tokens": "Context per sequence, tokens",
+            "batching_mode": "Batching mode",
+            "kind": "Runtime",
+        }
+
+    def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.team = team
+        self.settle_slug(editing=self.instance.pk is not None)
+        hosts = Hardware.objects.filter(team=team)
+        self.fields["hardware"] = forms.ModelChoiceField(hosts, label="Host", empty_label="Choose a host")
+        self.fields["flags"].widget.attrs.update(rows=3, spellcheck="false")
+        self.fields["flags"].validators.append(_no_key_in_flags)
+
+    def _get_validation_exclusions(self) -> set[str]:
+        # The model's URL check wants a dot in the host name; AddressField has judged these already, and more strictly.
+        return {*super()._get_validation_exclusions(), *ADDRESS_FIELDS}  # type: ignore[misc]
+
+    def slug_taken(self, slug: str) -> bool:
+        return Runtime.objects.filter(team=self.team, slug=slug).exists()
+
+    def clean_api_key_name(self) -> str:
+        name: str = self.cleaned_data["api_key_name"].strip()
+        fault = key_name_fault(name)
+        if fault:
+            raise forms.ValidationError(fault, code="key_name")
+        return name
+
+    def clean_model_digest(self) -> str:
+        digest: str = self.cleaned_data["model_digest"].strip()
+        if digest and not _SHA256.match(digest):
+            raise forms.ValidationError("A SHA-256 has 64 hexadecimal digits. Leave it empty when it is not known.")
+        return digest.lower()
+
+
+def _no_key_in_flags(flags: str) -> None:
+    """A launch line is shown to everybody in the team and printed on statements."""
+    if re.search(r"--api-key[= ]+(?!\$|\*|<)\S+|\b(?:sk|hf)[-_][A-Za-z0-9]{16,}", flags):
+        raise forms.ValidationError(
+            "There is a key in these flags. Write its name instead, such as --api-key $VLLM_API_KEY, and change the key."
+        )
+
+
+class WorkloadForm(SlugMixin, WorkloadModelForm):
+    class Meta:
+        model = Workload
+        fields = WORKLOAD_FIELDS
+        labels = {"task": "What is asked"}
+        help_texts = {
+            "seed": "The same seed gives the same prompts.",
+            "source": "Where the lengths come from, with its licence. A preset fills this in.",
+        }
+
+    def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.team = team
+        self.settle_slug(editing=self.instance.pk is not None)
+
+    def slug_taken(self, slug: str) -> bool:
+        return Workload.objects.filter(team=self.team, slug=slug).exists()
+
+
+class EndpointCheckForm(forms.Form):
+    """What a worker is asked to find out about an endpoint; its fields carry the names of the runtime form."""
+
+    hardware = forms.ModelChoiceField(Hardware.objects.none(), label="Host", empty_label="Choose a host")
+    kind = forms.ChoiceField(label="Runtime", choices=RuntimeKind.choices, initial=RuntimeKind.OTHER)
+    endpoint = EndpointField(label="Endpoint", help_text="Base address without /v1, such as http://127.0.0.1:8080.")
+    model_name = forms.CharField(label="Model", max_length=200, required=False)
+    api_key_name = forms.CharField(
+        label="API key name",
+        max_length=60,
+        required=False,
+        help_text="Name of the key on the GPU host, never the key itself.",
+    )
+    check = forms.ChoiceField(
+        choices=EndpointCheck.Kind.choices, widget=forms.HiddenInput, initial=EndpointCheck.Kind.LOOK
+    )
+
+    def __init__(
+        self, data: Mapping[str, Any] | None = None, *, team: Team, initial: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(data, initial=dict(initial or {}))
+        field = self.fields["hardware"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = Hardware.objects.filter(team=team)
+
+    def clean_api_key_name(self) -> str:
+        name: str = self.cleaned_data["api_key_name"].strip()
+        fault = key_name_fault(name)
+        if fault:
+            raise forms.ValidationError(fault, code="key_name")
+        return name
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if cleaned.get("check") == EndpointCheck.Kind.TEST and not cleaned.get("model_name"):
+            self.add_error(
+                "model_name", "One request needs the name of a model. Look at the endpoint to see which it has."
+            )
+        return cleaned

@@ -1,0 +1,232 @@
+"""The form of length classes: a distribution is a kind and a few numbers, and works without JavaScript."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+
+from benchmarks.engine.plan import Distribution, Fixed, Lognormal, Normal, Quantiles, Uniform
+from benchmarks.imports.presets import Preset, classes_of
+from benchmarks.records import lengths
+from benchmarks.registry import ClassValues
+
+KINDS = (
+    ("lognormal", "Lognormal"),
+    ("normal", "Normal"),
+    ("uniform", "Uniform"),
+    ("fixed", "Fixed"),
+    ("quantiles", "Quantiles"),
+)
+NEEDS = {
+    "fixed": ("typical",),
+    "uniform": ("low", "high"),
+    "normal": ("typical", "spread", "low", "high"),
+    "lognormal": ("typical", "spread", "low", "high"),
+    "quantiles": ("points",),
+}
+_NAMED = {
+    "typical": "the typical length",
+    "spread": "the spread",
+    "low": "the least length",
+    "high": "the most",
+    "points": "the quantiles",
+}
+_POINT = re.compile(r"p\s*(\d+(?:\.\d+)?)\s*[:= ]\s*(\d+(?:\.\d+)?)", re.IGNORECASE)
+MOST_CLASSES = 12
+
+
+def points_from_text(text: str) -> tuple[tuple[float, float], ...]:
+    """Reads "p0 10, p50 180, p100 900"; raises ValueError with a sentence."""
+    parts = [part.strip() for part in re.split(r"[,;\n]", text) if part.strip()]
+    found = [_POINT.fullmatch(part) for part in parts]
+    wrong = next((part for part, match in zip(parts, found, strict=True) if match is None), None)
+    if wrong is not None or not parts:
+        raise ValueError(f"“{wrong or text}” is not a quantile. Write them like p0 10, p50 180, p100 900.")
+    return tuple((round(float(m[1]) / 100, 6), float(m[2])) for m in found if m is not None)
+
+
+def points_as_text(points: Sequence[tuple[float, float]]) -> str:
+    return ", ".join(f"p{round(share * 100, 4):g} {tokens:g}" for share, tokens in points)
+
+
+def distribution_from(kind: str, values: Mapping[str, Any]) -> Distribution:
+    """Raises ValueError with a sentence when a number is missing or the numbers do not fit together."""
+    missing = [_NAMED[name] for name in NEEDS[kind] if values.get(name) in (None, "")]
+    if missing:
+        raise ValueError(f"{dict(KINDS)[kind]} needs {' and '.join(missing)}.")
+    distribution = _build(kind, values)
+    wrong = lengths.fault(distribution)
+    if wrong:
+        raise ValueError(wrong)
+    return distribution
+
+
+def _build(kind: str, values: Mapping[str, Any]) -> Distribution:
+    match kind:
+        case "fixed":
+            return Fixed(tokens=round(values["typical"]))
+        case "uniform":
+            return Uniform(low=values["low"], high=values["high"])
+        case "normal":
+            return Normal(mean=values["typical"], sd=values["spread"], low=values["low"], high=values["high"])
+        case "lognormal":
+            return Lognormal(median=values["typical"], sigma=values["spread"], low=values["low"], high=values["high"])
+        case _:
+            return Quantiles(points=points_from_text(values["points"]))
+
+
+def fields_of(distribution: Distribution, prefix: str) -> dict[str, object]:
+    """Initial values of the five fields of one distribution."""
+    match distribution:
+        case Fixed(tokens=tokens):
+            values: dict[str, object] = {"kind": "fixed", "typical": tokens}
+        case Uniform(low=low, high=high):
+            values = {"kind": "uniform", "low": low, "high": high}
+        case Normal(mean=mean, sd=sd, low=low, high=high):
+            values = {"kind": "normal", "typical": mean, "spread": sd, "low": low, "high": high}
+        case Lognormal(median=median, sigma=sigma, low=low, high=high):
+            values = {"kind": "lognormal", "typical": median, "spread": sigma, "low": low, "high": high}
+        case Quantiles(points=points):
+            values = {"kind": "quantiles", "points": points_as_text(points)}
+    return {f"{prefix}_{name}": value for name, value in values.items()}
+
+
+class LengthClassForm(forms.Form):
+    """One class. Left wholly empty it is no class; a name makes it one."""
+
+    name = forms.SlugField(
+        label="Class",
+        max_length=30,
+        required=False,
+        error_messages={"invalid": "Only letters, digits, - and _, such as short."},
+    )
+    weight = forms.FloatField(label="Share of requests, %", required=False, min_value=0.01, max_value=100)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for prefix, what in (("prompt", "Prompt"), ("output", "Answer")):
+            self._add_distribution(prefix, what)
+
+    def _add_distribution(self, prefix: str, what: str) -> None:
+        self.fields[f"{prefix}_kind"] = forms.ChoiceField(
+            label=f"{what}, tokens", choices=KINDS, required=False, initial="lognormal"
+        )
+        self.fields[f"{prefix}_typical"] = forms.FloatField(label="Typical", min_value=1, required=False)
+        self.fields[f"{prefix}_spread"] = forms.FloatField(label="Spread", min_value=0, required=False)
+        self.fields[f"{prefix}_low"] = forms.IntegerField(label="Least", min_value=1, required=False)
+        self.fields[f"{prefix}_high"] = forms.IntegerField(label="Most", min_value=1, required=False)
+        self.fields[f"{prefix}_points"] = forms.CharField(
+            label="Quantiles",
+            required=False,
+            max_length=600,
+            widget=forms.Textarea(attrs={"rows": 2, "placeholder": "p0 10, p50 180, p100 900"}),
+        )
+
+    @property
+    def distributions(self) -> list[tuple[str, list[forms.BoundField]]]:
+        """For the template: the fields of each distribution in a row."""
+        names = ("kind", "typical", "spread", "low", "high", "points")
+        return [(prefix, [self[f"{prefix}_{name}"] for name in names]) for prefix in ("prompt", "output")]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if cleaned.get("DELETE") or not self.has_changed() or self.errors:
+            return cleaned
+        if not cleaned.get("name"):
+            self.add_error("name", "Give the class a name, such as short, or take it out.")
+        if cleaned.get("weight") is None:
+            self.add_error("weight", "What share of the requests is of this class?")
+        for prefix in ("prompt", "output"):
+            self._clean_distribution(prefix, cleaned)
+        return cleaned
+
+    def _clean_distribution(self, prefix: str, cleaned: dict[str, Any]) -> None:
+        kind = cleaned.get(f"{prefix}_kind") or "lognormal"
+        values = {name: cleaned.get(f"{prefix}_{name}") for name in _NAMED}
+        try:
+            cleaned[prefix] = distribution_from(kind, values)
+        except ValueError as error:
+            self.add_error(f"{prefix}_kind", str(error))
+
+
+class BaseLengthClassFormSet(forms.BaseFormSet[LengthClassForm]):
+    """At least one class, no name twice; shares need not add up to 100, they are taken relative to their sum."""
+
+    def clean(self) -> None:
+        if any(self.errors):
+            return
+        names = [form.cleaned_data["name"] for form in self.filled()]
+        if not names:
+            raise forms.ValidationError("A workload needs at least one length class.")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise forms.ValidationError(f"Two classes are called {twice[0]}. Each needs a name of its own.")
+        if "mixed" in names:
+            raise forms.ValidationError("“mixed” means all classes at once. Choose another name for this class.")
+
+    def filled(self) -> list[LengthClassForm]:
+        return [f for f in self.forms if f.cleaned_data.get("name") and not f.cleaned_data.get("DELETE")]
+
+    def classes(self) -> list[ClassValues]:
+        """What the forms say, weights as shares of their sum. Only after is_valid()."""
+        filled = [form.cleaned_data for form in self.filled()]
+        total = sum(c["weight"] for c in filled)
+        return [
+            ClassValues(
+                c["name"], round(c["weight"] / total, 6), lengths.plain(c["prompt"]), lengths.plain(c["output"])
+            )
+            for c in filled
+        ]
+
+
+LengthClassFormSet = forms.formset_factory(
+    LengthClassForm, formset=BaseLengthClassFormSet, extra=0, can_delete=True, max_num=MOST_CLASSES, validate_max=True
+)
+
+
+def initial_of(classes: Sequence[ClassValues]) -> list[dict[str, object]]:
+    """Initial rows of the formset from kept classes."""
+    return [
+        {
+            "name": c.name,
+            "weight": round(c.weight * 100, 4),
+            **fields_of(lengths.read(c.prompt_tokens), "prompt"),
+            **fields_of(lengths.read(c.output_tokens), "output"),
+        }
+        for c in classes
+    ]
+
+
+def classes_from_preset(preset: Preset) -> list[ClassValues]:
+    return [
+        ClassValues(
+            c.name,
+            c.weight,
+            lengths.plain(Quantiles(points=c.prompt_points)),
+            lengths.plain(Quantiles(points=c.output_points)),
+        )
+        for c in classes_of(preset)
+    ]
+
+
+DEFAULT_CLASSES = (
+    ClassValues("short", 0.5, lengths.plain(Lognormal(64, 0.5, 8, 400)), lengths.plain(Lognormal(24, 0.4, 4, 120))),
+    ClassValues(
+        "median", 0.35, lengths.plain(Lognormal(400, 0.5, 64, 1600)), lengths.plain(Lognormal(96, 0.4, 16, 400))
+    ),
+    ClassValues(
+        "long", 0.15, lengths.plain(Lognormal(1600, 0.4, 400, 4000)), lengths.plain(Lognormal(240, 0.4, 48, 800))
+    ),
+)
+
+
+def with_one_more_class(data: QueryDict) -> QueryDict:
+    """The posted formset with one empty class more, as the *Add a class* button asks."""
+    more = data.copy()
+    total = int(data.get("classes-TOTAL_FORMS") or 0)
+    more["classes-TOTAL_FORMS"] = str(min(total + 1, MOST_CLASSES))
+    return more

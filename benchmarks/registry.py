@@ -1,0 +1,243 @@
+"""Write verbs for the registry: hosts, runtimes, workloads, looks at an endpoint. Each leaves an event of what changed.
+
+A runtime or workload that a grid uses never changes: an edit makes the next version. Before that it changes in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import models, transaction
+from django.db.models import Max
+
+from benchmarks import audit
+from benchmarks.models import EndpointCheck, Event, Grid, Hardware, LengthClass, Runtime, Team, Workload
+
+Values = Mapping[str, object]
+Changes = dict[str, object]
+Row = TypeVar("Row", Runtime, Workload)
+
+HARDWARE_FIELDS = ("name", "place", "cpu", "ram_gib", "gpu", "gpu_count", "vram_gib", "power_cap_w", "notes")
+RUNTIME_MEASURED = (
+    "kind", "runtime_version", "endpoint", "api_key_name", "model_name", "model_digest", "flags", "batching_mode",
+    "max_active_sequences", "context_per_sequence_tokens", "metrics_url", "gpu_metrics_url",
+)  # fmt: skip
+RUNTIME_FIELDS = ("name", "hardware", *RUNTIME_MEASURED, "notes")
+WORKLOAD_MEASURED = ("seed", "task", "source")
+WORKLOAD_FIELDS = ("name", *WORKLOAD_MEASURED, "notes")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassValues:
+    """One length class as it is kept; the distributions are plain JSON."""
+
+    name: str
+    weight: float
+    prompt_tokens: Mapping[str, object]
+    output_tokens: Mapping[str, object]
+
+
+# --- hosts -----------------------------------------------------------------------------------------------------------
+
+
+def register_hardware(*, team: Team, by: AbstractBaseUser, slug: str, values: Values) -> Hardware:
+    with transaction.atomic():
+        row = Hardware(team=team, slug=slug, created_by_id=by.pk, **_only(values, HARDWARE_FIELDS))
+        row.save(force_insert=True)
+        after = _kept(row, HARDWARE_FIELDS)
+        audit.record(actor=by.get_username(), verb="registered", subject=f"hardware {slug}", team=team, after=after)
+    return row
+
+
+def edit_hardware(*, hardware: Hardware, by: AbstractBaseUser, values: Values, reason: str = "") -> Changes:
+    """Changes declared facts in place; probed facts are never touched. Returns what changed, empty when nothing did."""
+    with transaction.atomic():
+        row = Hardware.objects.select_for_update().get(pk=hardware.pk)
+        before = _kept(row, HARDWARE_FIELDS)
+        _assign(row, _only(values, HARDWARE_FIELDS))
+        after = _kept(row, HARDWARE_FIELDS)
+        changes = _differences(before, after)
+        if changes:
+            row.save(update_fields=HARDWARE_FIELDS)
+            audit.record(
+                actor=by.get_username(), verb="edited", subject=f"hardware {row.slug}", team=row.team,
+                before=before, after=after, changes=changes, reason=reason,
+            )  # fmt: skip
+    return changes
+
+
+# --- runtimes --------------------------------------------------------------------------------------------------------
+
+
+def register_runtime(*, team: Team, by: AbstractBaseUser, slug: str, values: Values) -> Runtime:
+    with transaction.atomic():
+        row = Runtime(team=team, slug=slug, version=1, created_by_id=by.pk, **_only(values, RUNTIME_FIELDS))
+        row.digest = digest_of_runtime(row)
+        row.save(force_insert=True)
+        _said(row, by=by, verb="registered", after=_kept(row, RUNTIME_FIELDS))
+    return row
+
+
+def revise_runtime(*, runtime: Runtime, by: AbstractBaseUser, values: Values, reason: str = "") -> Runtime:
+    """The same row changed in place, or the next version where a grid uses this one; itself if nothing changed."""
+    with transaction.atomic():
+        old = Runtime.objects.select_for_update(of=("self",)).select_related("team", "hardware").get(pk=runtime.pk)
+        before = _kept(old, RUNTIME_FIELDS)
+        row = _next_version(old, by) if runtime_in_use(old) else old
+        _assign(row, _only(values, RUNTIME_FIELDS))
+        row.digest = digest_of_runtime(row)
+        after = _kept(row, RUNTIME_FIELDS)
+        if after == before:
+            return runtime
+        row.save()
+        _said(row, by=by, verb=_revised(row, old), before=before, after=after, reason=reason)
+    return row
+
+
+def runtime_in_use(runtime: Runtime) -> bool:
+    return Grid.objects.filter(runtime_id=runtime.pk).exists()
+
+
+def digest_of_runtime(runtime: Runtime) -> str:
+    """SHA-256 over everything that a measurement depends on; name and notes are left out."""
+    return audit.digest_of(_kept(runtime, ("hardware", *RUNTIME_MEASURED)))
+
+
+# --- workloads -------------------------------------------------------------------------------------------------------
+
+
+def register_workload(
+    *, team: Team, by: AbstractBaseUser, slug: str, values: Values, classes: Sequence[ClassValues]
+) -> Workload:
+    with transaction.atomic():
+        row = Workload(team=team, slug=slug, version=1, created_by_id=by.pk, **_only(values, WORKLOAD_FIELDS))
+        row.digest = digest_of_workload(row, classes)
+        row.save(force_insert=True)
+        _write_classes(row, classes)
+        _said(row, by=by, verb="registered", after=_workload_kept(row, classes))
+    return row
+
+
+def revise_workload(
+    *, workload: Workload, by: AbstractBaseUser, values: Values, classes: Sequence[ClassValues], reason: str = ""
+) -> Workload:
+    """As `revise_runtime`, with the length classes."""
+    with transaction.atomic():
+        old = Workload.objects.select_for_update(of=("self",)).select_related("team").get(pk=workload.pk)
+        before = _workload_kept(old, classes_of(old))
+        row = _next_version(old, by) if workload_in_use(old) else old
+        _assign(row, _only(values, WORKLOAD_FIELDS))
+        row.digest = digest_of_workload(row, classes)
+        after = _workload_kept(row, classes)
+        if after == before:
+            return workload
+        row.save()
+        row.classes.all().delete()
+        _write_classes(row, classes)
+        _said(row, by=by, verb=_revised(row, old), before=before, after=after, reason=reason)
+    return row
+
+
+def workload_in_use(workload: Workload) -> bool:
+    return Grid.objects.filter(workload_id=workload.pk).exists()
+
+
+def classes_of(workload: Workload) -> list[ClassValues]:
+    return [ClassValues(c.name, c.weight, c.prompt_tokens, c.output_tokens) for c in workload.classes.all()]
+
+
+def digest_of_workload(workload: Workload, classes: Sequence[ClassValues]) -> str:
+    """SHA-256 over seed, task, source and every length class in its order."""
+    kept = _workload_kept(workload, classes)
+    return audit.digest_of({name: kept[name] for name in (*WORKLOAD_MEASURED, "classes")})
+
+
+def _write_classes(workload: Workload, classes: Sequence[ClassValues]) -> None:
+    LengthClass.objects.bulk_create(
+        LengthClass(
+            workload=workload, position=i, name=c.name, weight=c.weight,
+            prompt_tokens=dict(c.prompt_tokens), output_tokens=dict(c.output_tokens),
+        )
+        for i, c in enumerate(classes)
+    )  # fmt: skip
+
+
+def _workload_kept(workload: Workload, classes: Sequence[ClassValues]) -> Changes:
+    lengths = [[c.name, float(c.weight), dict(c.prompt_tokens), dict(c.output_tokens)] for c in classes]
+    return {**_kept(workload, WORKLOAD_FIELDS), "classes": lengths}
+
+
+# --- looks at an endpoint --------------------------------------------------------------------------------------------
+
+
+def ask_endpoint(*, team: Team, by: AbstractBaseUser, hardware: Hardware, check: str, values: Values) -> EndpointCheck:
+    """One question to an endpoint, for the host's worker to answer; the caller rings."""
+    row = EndpointCheck(
+        team=team, hardware=hardware, kind=check, asked_by_id=by.pk,
+        **_only(values, ("runtime_kind", "endpoint", "model_name", "api_key_name")),
+    )  # fmt: skip
+    with transaction.atomic():
+        row.save(force_insert=True)
+        audit.record(
+            actor=by.get_username(), verb=f"asked for a {check}", subject=f"endpoint {row.endpoint}"[:120], team=team,
+            changes={"hardware": hardware.slug, "model": row.model_name},
+        )  # fmt: skip
+    return row
+
+
+# --- history ---------------------------------------------------------------------------------------------------------
+
+
+def history(team_id: int, subject: str, *, limit: int = 50) -> list[Event]:
+    """Newest first: the events of "hardware <slug>", or of every version of "runtime <slug>" and "workload <slug>"."""
+    mine = models.Q(subject=subject) | models.Q(subject__startswith=f"{subject} v")
+    return list(Event.objects.filter(mine, team_id=team_id)[:limit])
+
+
+def _said(
+    row: Runtime | Workload,
+    *,
+    by: AbstractBaseUser,
+    verb: str,
+    after: Changes,
+    before: Changes | None = None,
+    reason: str = "",
+) -> None:
+    audit.record(
+        actor=by.get_username(), verb=verb, subject=f"{row._meta.model_name} {row.slug} v{row.version}", team=row.team,
+        before=before, after=after, changes=_differences(before, after) if before is not None else None, reason=reason,
+    )  # fmt: skip
+
+
+def _revised(row: Runtime | Workload, old: Runtime | Workload) -> str:
+    return "edited" if row is old else f"made from v{old.version}"
+
+
+def _next_version(old: Row, by: AbstractBaseUser) -> Row:
+    """An unsaved copy under the next free version; the unique constraint settles a race."""
+    newest = type(old)._default_manager.filter(team_id=old.team_id, slug=old.slug).aggregate(n=Max("version"))["n"]
+    skipped = ("id", "version", "created_by", "created_at")
+    copied = {f.name: getattr(old, f.name) for f in old._meta.concrete_fields if f.name not in skipped}
+    return type(old)(version=newest + 1, created_by_id=by.pk, **copied)
+
+
+def _only(values: Values, names: Sequence[str]) -> Changes:
+    return {name: values[name] for name in names if name in values}
+
+
+def _assign(row: models.Model, values: Changes) -> None:
+    for name, value in values.items():
+        setattr(row, name, value)
+
+
+def _kept(row: models.Model, names: Sequence[str]) -> Changes:
+    """Plain values as history shows them; a host by its slug."""
+    values = {name: getattr(row, name) for name in names}
+    return {name: value.slug if isinstance(value, Hardware) else value for name, value in values.items()}
+
+
+def _differences(before: Changes, after: Changes) -> Changes:
+    return {name: {"before": before[name], "after": after[name]} for name in after if before.get(name) != after[name]}
