@@ -1,0 +1,264 @@
+"""From rows to the statement's document: the one place that turns a choice and its grid into what will be signed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.utils import timezone
+
+from benchmarks.audit import head
+from benchmarks.engine.plan import GridLimits
+from benchmarks.models import Authorization, Conditions, Grid
+from benchmarks.queries import GridEvidence
+from benchmarks.stats.estimates import Estimate
+from capacity.assessment import latency
+from capacity.assessment.facts import CellFact, GridFacts
+from capacity.assessment.verdict import Memory, SettingRow, Verdict
+from capacity.models import Choice
+from capacity.queries import Result
+from capacity.statement import document as doc
+
+ENDS_EARLY = (
+    "the driver, the runtime, the model, its flags or the hardware change",
+    "the power source differs from the one it was measured on",
+    "a later measurement of the same setting falls outside the intervals printed here",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What is added at the moment of issuing."""
+
+    number: str
+    title: str
+    by: AbstractBaseUser
+    at: datetime
+    valid_until: datetime
+    demonstration: bool
+
+
+def build(*, choice: Choice, result: Result, authorization: Authorization, conditions: Conditions, issue: Issue) -> doc.Document:
+    """The document; raises ValueError with a sentence where it would contradict itself."""
+    grid, verdict, facts = result.evidence.grid, result.verdict, result.facts
+    limits = _limits(facts.limits, facts)
+    evidence = _evidence(result.evidence)
+    chosen = verdict.row(choice.setting)
+    return doc.Document(
+        number=issue.number,
+        title=issue.title,
+        zone=_zone(timezone.get_current_timezone(), issue.at),
+        setting=doc.Setting(value=choice.setting, term="requests in flight"),
+        result=_result(verdict, chosen),
+        limits=limits,
+        classes=_classes(facts, choice.setting),
+        rows=tuple(_row(row, limits, facts, chosen=row.setting == choice.setting) for row in verdict.rows if row.n),
+        memory=_memory(chosen),
+        tested=_tested(result.evidence),
+        conditions=_conditions(result.evidence, conditions),
+        operating_limits=_operating_limits(choice, verdict),
+        rollback=verdict.rollback_words,
+        not_tested=verdict.not_tested,
+        ends_early=ENDS_EARLY,
+        grade="ungraded",
+        grade_reason=verdict.grade_reason,
+        signatures=_signatures(choice, authorization, grid, issue),
+        issued_at=issue.at,
+        valid_until=issue.valid_until,
+        demonstration=issue.demonstration,
+        simulated=grid.simulated,
+        audit_head=head(),
+        evidence=evidence,
+        evidence_digest=doc.manifest_digest(evidence),
+        verify_base_url=f"{settings.BASE_URL}/v",
+    )
+
+
+def _zone(zone: tzinfo, at: datetime) -> doc.Zone:
+    local = at.astimezone(zone)
+    offset = local.utcoffset()
+    return doc.Zone(name=local.tzname() or "UTC", offset_minutes=int(offset.total_seconds() // 60) if offset else 0)
+
+
+def _limits(limits: GridLimits, facts: GridFacts) -> tuple[doc.Limit, ...]:
+    tested = _tested_classes(facts)
+    return tuple(
+        doc.Limit(class_name=name, measure=measure, limit_s=value, percentile=limits.percentile)
+        for name in tested
+        if (of_class := limits.classes.get(name))
+        for measure, value in (
+            ("end to end", of_class.e2e_s), ("time to first token", of_class.ttft_s), ("time per output token", of_class.tpot_s),
+        )
+        if value is not None
+    )  # fmt: skip
+
+
+def _tested_classes(facts: GridFacts) -> list[str]:
+    """Classes that some measured cell holds, in the order of the workload."""
+    seen = {part.class_name for cell in facts.cells if cell.summary for part in cell.summary.classes}
+    return [name for name in facts.class_weights if name in seen]
+
+
+def _result(verdict: Verdict, chosen: SettingRow | None) -> doc.Result | None:
+    if chosen is None or chosen.good.value is None:
+        return None
+    headroom = verdict.headroom if verdict.recommended == chosen.setting else None
+    return doc.Result(
+        successful_per_minute=doc.Rate(value=chosen.good.value, lower=chosen.good.lower, upper=chosen.good.upper),
+        stated_per_minute=headroom.stated_per_min if headroom else None,
+        reserves=tuple(doc.Reserve(name=r.name, share=r.share) for r in headroom.reserves) if headroom else (),
+    )
+
+
+def _classes(facts: GridFacts, setting: int) -> tuple[doc.LengthClass, ...]:
+    parts = [part for cell in facts.at(setting) if cell.summary for part in cell.summary.classes]
+    total = sum(facts.class_weights.get(name, 0.0) for name in _tested_classes(facts)) or 1.0
+    out = []
+    for name in _tested_classes(facts):
+        of_class = [part for part in parts if part.class_name == name]
+        first = of_class[0] if of_class else None
+        out.append(
+            doc.LengthClass(
+                name=name,
+                share=facts.class_weights[name] / total,
+                n=sum(part.scheduled for part in of_class),
+                input_tokens=_whole(first.prompt_tokens_p50 if first else None),
+                output_tokens=_whole(first.output_tokens_p50 if first else None),
+            )
+        )
+    return tuple(out)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _row(row: SettingRow, limits: Sequence[doc.Limit], facts: GridFacts, *, chosen: bool) -> doc.Row:
+    cells = facts.at(row.setting)
+    good = row.good
+    return doc.Row(
+        setting=row.setting,
+        successful_per_minute=doc.Rate(value=good.value, lower=good.lower, upper=good.upper) if good.value is not None else None,
+        all_per_minute=row.completed_per_min,
+        n=row.n,
+        tails=tuple(_tail(cells, limit) for limit in limits),
+        peak_vram_bytes=_vram(row.memory),
+        verdict="fails" if not row.safe else "indicative" if row.indicative else "holds",
+        reason=row.word,
+        chosen=chosen,
+    )
+
+
+def _vram(memory: Memory) -> int | doc.Absent:
+    if memory.is_vram and memory.peak_bytes is not None:
+        return round(memory.peak_bytes)
+    return "not reported" if memory.is_vram else "not applicable"
+
+
+MEASURES = {"end to end": "e2e_s", "time to first token": "ttft_s", "time per output token": "tpot_s"}
+
+
+def _tail(cells: Sequence[CellFact], limit: doc.Limit) -> doc.Tail:
+    """The worst repeat's percentile for one limit, as the gate saw it."""
+    seen = [s for (name, _), found in latency.seen_classes(cells).items() if name == limit.class_name for s in found]
+    estimates: list[Estimate] = []
+    for one in seen:
+        pair = latency.at_percentile(getattr(one.summary, MEASURES[limit.measure]), limit.percentile)
+        if pair is not None:
+            estimates.append(pair[0])
+    n = sum(one.summary.scheduled for one in seen)
+    if not estimates or n == 0:
+        return doc.Tail(n=n, value_s=None, state="not recorded")
+    if any(e.value is None for e in estimates):
+        return doc.Tail(n=n, value_s=None, state="too few requests", indicative=True)
+    worst = max(e.value for e in estimates if e.value is not None)
+    if worst == float("inf"):
+        return doc.Tail(n=n, value_s=None, state="among failures", holds=False)
+    bounds = [e.bound for e in estimates if e.bound is not None and e.bound != float("inf")]
+    bound = max(bounds) if len(bounds) == len(estimates) else None
+    holds = False if worst > limit.limit_s else True if bound is not None and bound <= limit.limit_s else None
+    return doc.Tail(n=n, value_s=worst, bound_s=bound, indicative=holds is None, holds=holds)
+
+
+def _memory(chosen: SettingRow | None) -> doc.Memory:
+    if chosen is None:
+        return doc.Memory()
+    memory = chosen.memory
+    limit = round(memory.limit_bytes) if memory.is_vram and memory.limit_bytes is not None else None
+    return doc.Memory(limit_bytes=limit, note="" if limit is not None else memory.words)
+
+
+def _tested(evidence: GridEvidence) -> doc.Tested:
+    grid = evidence.grid
+    runtime, hardware, workload = grid.runtime, grid.hardware, grid.workload
+    declared = [hardware.name, hardware.cpu, f"{hardware.ram_gib:g} GiB RAM" if hardware.ram_gib else "", hardware.gpu or "no GPU declared"]
+    probe = evidence.probe.facts if evidence.probe else {}
+    return doc.Tested(
+        model=runtime.model_name + (f", sha256 {runtime.model_digest[:12]}" if runtime.model_digest else ", digest not recorded"),
+        runtime=f"{runtime.get_kind_display()} {runtime.runtime_version or '(version not recorded)'}",
+        flags=runtime.flags or "not recorded",
+        hardware_declared=", ".join(part for part in declared if part),
+        hardware_probed=str(probe.get("sentence") or "not probed"),
+        workload=f"{workload.name}, version {workload.version}",
+        synthetic=True,
+        seed=workload.seed,
+        grid=f"Grid {grid.pk}",
+        repeats=grid.repeats,
+        window=f"{grid.window_s:g} s",
+    )
+
+
+def _conditions(evidence: GridEvidence, conditions: Conditions) -> doc.Conditions:
+    grid = evidence.grid
+    started = grid.started_at or conditions.at
+    after = next((c for c in evidence.conditions if c.phase == Conditions.Phase.AFTER), None)
+    ambient = "not recorded" if conditions.ambient_c is None else f"{conditions.ambient_c:g} °C"
+    if after is not None and after.ambient_c is not None:
+        ambient += f", {after.ambient_c:g} °C after"
+    extra = [("Other loads", conditions.other_loads), ("Notes", conditions.notes)]
+    return doc.Conditions(
+        started_at=started,
+        ended_at=grid.finished_at or started,
+        place=conditions.room,
+        power=conditions.get_power_source_display() + (", on battery" if conditions.ups_on_battery else ""),
+        ambient=ambient,
+        ambient_source=conditions.get_ambient_source_display(),
+        operator=conditions.recorded_by.get_username(),
+        further=tuple(doc.Fact(label=label, text=text) for label, text in extra if text),
+    )
+
+
+def _operating_limits(choice: Choice, verdict: Verdict) -> tuple[str, ...]:
+    """What must be in force for the figure to hold; queue, token and rate limits follow when the judge can derive them."""
+    lines = [f"At most {choice.setting} requests in flight at the server."]
+    if verdict.queue_words:
+        lines.append(verdict.queue_words)
+    return tuple(lines)
+
+
+def _signatures(choice: Choice, authorization: Authorization, grid: Grid, issue: Issue) -> tuple[doc.Signature, ...]:
+    def name(person: AbstractBaseUser) -> str:
+        return getattr(person, "get_full_name", lambda: "")() or person.get_username()
+
+    assert choice.decided_by is not None
+    assert choice.decided_at is not None
+    return (
+        doc.Signature(did="Authorised by", name=name(authorization.authorized_by), at=authorization.authorized_at),
+        doc.Signature(did="Measured by", name=name(choice.measured_by), at=grid.finished_at or grid.drawn_at),
+        doc.Signature(did="Proposed by", name=name(choice.proposed_by), at=choice.proposed_at),
+        doc.Signature(did="Approved by", name=name(choice.decided_by), at=choice.decided_at),
+        doc.Signature(did="Signed by", name=name(issue.by), at=issue.at),
+    )
+
+
+def _evidence(evidence: GridEvidence) -> tuple[doc.EvidenceCell, ...]:
+    return tuple(
+        doc.EvidenceCell(cell=f"{c.setting}-{c.class_name}-r{c.repeat}", sha256=c.evidence_sha256, records=c.requests or 0)
+        for c in evidence.cells
+        if c.evidence_sha256
+    )
+
+
