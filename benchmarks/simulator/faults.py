@@ -1,0 +1,58 @@
+"""Ways to fail on purpose: a share of the requests by seeded dice, or one request by its header."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """What happens to a request. In a stream the breaking ones strike after half of the tokens."""
+
+    HTTP_500 = "http_500"
+    HTTP_429 = "http_429"
+    RESET = "reset"  # TCP reset
+    TRUNCATED = "truncated"  # a clean end without finish_reason
+    ERROR_IN_STREAM = "error_in_stream"  # an error event after HTTP 200, then [DONE]
+    MALFORMED = "malformed"  # one event that is no JSON; the stream goes on
+    EMPTY = "empty"  # finish_reason and [DONE], and not one token
+    STALL = "stall"  # silence on an open connection
+    BUFFERED = "buffered"  # every event at once, at the end
+    ROLE_EARLY = "role_early"  # the role chunk long before the first token
+    FIRST_BYTE_DELAY = "first_byte_delay"  # nothing, the head neither, for half a second
+    MULTI_TOKEN = "multi_token"  # four tokens to a chunk
+
+
+FAULT_HEADER = b"x-headroom-fault"
+FIRST_BYTE_DELAY_S = 0.5
+TOKENS_PER_CHUNK = 4
+
+
+class FaultMix:
+    """Draws a fault, or none, for each request. The shares add up to at most 1."""
+
+    def __init__(self, shares: Mapping[Fault, float], *, dice: random.Random) -> None:
+        if any(share < 0 for share in shares.values()) or sum(shares.values()) > 1 + 1e-9:
+            raise ValueError("Shares of faults must be 0 or more and add up to at most 1.")
+        self._shares = dict(shares)
+        self._dice = dice
+
+    def draw(self) -> Fault | None:
+        if not self._shares:
+            return None
+        mark = self._dice.random()
+        for fault, share in self._shares.items():
+            mark -= share
+            if mark < 0:
+                return fault
+        return None
+
+
+def parse_share(text: str) -> tuple[Fault, float]:
+    """`reset=0.1` as (Fault.RESET, 0.1). ValueError in words otherwise."""
+    name, _, share = text.partition("=")
+    known = ", ".join(Fault)
+    if name not in {fault.value for fault in Fault}:
+        raise ValueError(f"Unknown fault {name!r}. Known: {known}.")
+    return Fault(name), float(share or 1.0)
