@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import Model
 
-from benchmarks import audit
+from benchmarks import audit, registry
 from benchmarks.drafts import GridSpec, RoomConditions, draft_grid
 from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.models import Grid, Hardware, LengthClass, Membership, Role, Runtime, Team, Workload
@@ -59,10 +59,10 @@ def make_runtime(hardware: Hardware | None = None, *, slug: str | None = None, *
         "model_name": "simulated",
         "max_active_sequences": 4,
     } | fields
-    digest = audit.digest_of({key: str(value) for key, value in chosen.items()})
-    return Runtime.objects.create(
-        team=host.team, hardware=host, slug=slug or _free(Runtime, "slug", "runtime"), digest=digest, **chosen
-    )
+    row = Runtime(team=host.team, hardware=host, slug=slug or _free(Runtime, "slug", "runtime"), **chosen)
+    row.digest = registry.digest_of_runtime(row)
+    row.save(force_insert=True)
+    return row
 
 
 def make_workload(
@@ -75,22 +75,23 @@ def make_workload(
     """Words of a fixed vocabulary in length classes of fixed lengths: name -> (prompt tokens, output tokens)."""
     wanted = classes or CLASSES
     chosen = {"name": "Short, median, long", "seed": 7, "task": "words"} | fields
-    workload = Workload.objects.create(
-        team=team or make_team(),
-        slug=slug or _free(Workload, "slug", "workload"),
-        digest=audit.digest_of([chosen, wanted]),
-        **chosen,
-    )
+    workload = Workload(team=team or make_team(), slug=slug or _free(Workload, "slug", "workload"), **chosen)
+    lengths = [
+        registry.ClassValues(name, 1.0, {"kind": "fixed", "tokens": prompt}, {"kind": "fixed", "tokens": output})
+        for name, (prompt, output) in wanted.items()
+    ]
+    workload.digest = registry.digest_of_workload(workload, lengths)
+    workload.save(force_insert=True)
     LengthClass.objects.bulk_create(
         LengthClass(
             workload=workload,
             position=position,
-            name=name,
-            weight=1.0,
-            prompt_tokens={"kind": "fixed", "tokens": prompt},
-            output_tokens={"kind": "fixed", "tokens": output},
+            name=c.name,
+            weight=c.weight,
+            prompt_tokens=dict(c.prompt_tokens),
+            output_tokens=dict(c.output_tokens),
         )
-        for position, (name, (prompt, output)) in enumerate(wanted.items())
+        for position, c in enumerate(lengths)
     )
     return workload
 
