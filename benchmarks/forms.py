@@ -214,7 +214,7 @@ def _no_key_in_flags(flags: str) -> None:
     """A launch line is shown to everybody in the team and printed on statements."""
     if re.search(r"--api-key[= ]+(?!\$|\*|<)\S+|\b(?:sk|hf)[-_][A-Za-z0-9]{16,}", flags):
         raise forms.ValidationError(
-            "There is a key in these flags. Write its name instead, such as --api-key $VLLM_API_KEY, and change the key."
+            "There is a key in these flags. Write its name, such as --api-key $VLLM_API_KEY, and change the key."
         )
 
 
