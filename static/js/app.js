@@ -1,0 +1,66 @@
+// Small behaviours of every page: theme, menus, dialogs, the stale mark of live pages. Everything works without them.
+const html = document.documentElement;
+const STALE_AFTER_MS = 15000;
+
+function setTheme(theme) {
+  html.dataset.theme = theme;
+  try { localStorage.setItem("hr-theme", theme); } catch { /* the choice then holds for this page only */ }
+  document.dispatchEvent(new CustomEvent("hr:theme"));
+}
+
+function closeMenus(except) {
+  for (const menu of document.querySelectorAll("details.hr-menu[open]")) if (menu !== except) menu.open = false;
+}
+
+function closeSide() {
+  if (location.hash !== "#side") return;
+  location.hash = "#main";
+}
+
+document.addEventListener("click", (event) => {
+  const at = (selector) => event.target.closest(selector);
+  closeMenus(at("details.hr-menu"));
+  if (at("[data-theme-toggle]")) setTheme(html.dataset.theme === "dark" ? "light" : "dark");
+  const opener = at("[data-open]");
+  if (opener) {
+    const dialog = document.getElementById(opener.dataset.open);
+    if (dialog) { event.preventDefault(); dialog.showModal(); }
+  }
+  const closer = at("[data-close]");
+  if (closer) closer.closest("dialog").close();
+  const copier = at("[data-copy]");
+  if (copier) navigator.clipboard?.writeText(copier.dataset.copy).then(() => { copier.dataset.copied = "1"; });
+  if (location.hash === "#side" && !at(".hr-side, .hr-burger")) closeSide();
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  const menu = document.querySelector("details.hr-menu[open]");
+  if (menu) { menu.open = false; menu.querySelector("summary").focus(); } else closeSide();
+});
+
+// A dialog with an error in its form is rendered with data-open-now, so the person sees it again.
+for (const dialog of document.querySelectorAll("dialog[data-open-now]")) dialog.showModal();
+
+// Live pages: an element with data-live polls; its last answer (200 or 304) resets the clock, silence marks it stale.
+const heard = new WeakMap();
+function clock(now) {
+  return new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit",
+    timeZone: html.dataset.zone || "UTC" }).format(now);
+}
+document.addEventListener("htmx:after:request", (event) => {
+  const live = event.target.closest?.("[data-live]");
+  const status = event.detail?.ctx?.response?.status ?? event.detail?.ctx?.response?.raw?.status;
+  if (!live || !(status === 304 || (status >= 200 && status < 300))) return;
+  heard.set(live, Date.now());
+  requestAnimationFrame(() => {
+    for (const mark of live.querySelectorAll("[data-updated]")) mark.textContent = clock(new Date());
+  });
+});
+setInterval(() => {
+  for (const live of document.querySelectorAll("[data-live]")) {
+    if (!live.hasAttribute("hx-trigger")) { live.removeAttribute("data-stale"); continue; }
+    if (!heard.has(live)) heard.set(live, Date.now());
+    live.toggleAttribute("data-stale", Date.now() - heard.get(live) > STALE_AFTER_MS);
+  }
+}, 1000);
