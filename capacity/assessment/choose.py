@@ -1,0 +1,198 @@
+"""From facts to a verdict: the safe set, the knee, the headroom, and why not the next one up.
+
+The knee is the lowest safe setting whose successful requests a minute are at least 95 % of the safe set's best: beyond
+it, more in flight buys waiting, not work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from capacity.assessment import latency, rates, words
+from capacity.assessment.facts import (
+    MEASURED,
+    MIXED,
+    RUNNING,
+    TEMPERATURE,
+    WAITING,
+    CellFact,
+    GridFacts,
+)
+from capacity.assessment.gates import gates_of, memory_of, peak
+from capacity.assessment.verdict import (
+    METHOD_VERSION,
+    Answer,
+    ClassRow,
+    Gate,
+    Headroom,
+    Kind,
+    Reserve,
+    SettingRow,
+    Verdict,
+    WhyNot,
+)
+
+KNEE_SHARE = 0.95
+GRADE = "ungraded"
+
+
+def judge(facts: GridFacts) -> Verdict:
+    """The verdict on a grid, finished or not. Total: every grid of facts gets exactly one answer."""
+    rows = tuple(row_of(facts, setting) for setting in sorted(set(facts.setting_values)))
+    safe = [row for row in rows if row.safe]
+    best = max((row.good.value or 0.0 for row in safe), default=0.0)
+    if not any(row.cells for row in rows):
+        return _verdict(facts, rows, kind=Kind.NOT_MEASURED)
+    if best <= 0:
+        return _verdict(facts, rows, kind=Kind.NO_SAFE_SETTING)
+    chosen = next(row for row in safe if (row.good.value or 0.0) >= KNEE_SHARE * best)
+    return _verdict(facts, rows, kind=Kind.RECOMMENDED, chosen=chosen)
+
+
+def row_of(facts: GridFacts, setting: int) -> SettingRow:
+    """One setting as tables and charts show it."""
+    cells = facts.at(setting)
+    gates = tuple(gates_of(facts, cells))
+    found = [cell for cell in cells if cell.summary is not None]
+    classes = tuple(latency.rows(facts.limits, found))
+    good = rates.mix_good(cells, facts.class_names, facts.class_weights)
+    needs = max((gate.needs for gate in gates), default=0)
+    indicative = any(gate.indicative for gate in gates)
+    safe = bool(found) and not any(gate.blocks for gate in gates) and good.value is not None
+    return SettingRow(
+        setting=setting,
+        n=sum(cell.summary.scheduled for cell in found if cell.summary),
+        good=good,
+        completed_per_min=rates.mix_completed(cells, facts.class_names, facts.class_weights),
+        output_tokens_per_s=_tokens(cells),
+        worst=worst_of(classes),
+        classes=classes,
+        memory=memory_of(facts, cells),
+        temperature_c=peak(cells, TEMPERATURE),
+        waiting_peak=peak(cells, WAITING),
+        gates=gates,
+        safe=safe,
+        indicative=indicative,
+        needs=needs,
+        word=words.word(gates, safe=safe, indicative=indicative, needs=needs),
+        reasons=_row_reasons(gates),
+        cells=tuple(cell.cell_id for cell in found),
+    )
+
+
+def worst_of(classes: Sequence[ClassRow]) -> ClassRow | None:
+    """The class furthest over its limit or closest to it; None where no class has a ratio."""
+    known = [row for row in classes if row.ratio is not None]
+    return max(known, key=lambda row: row.ratio or 0.0, default=None)
+
+
+def headroom(facts: GridFacts, chosen: SettingRow) -> Headroom:
+    """What may be stated of the measured rate. Raises ValueError when nothing was measured."""
+    if chosen.good.value is None:
+        raise ValueError("no rate was measured at this setting")
+    limits = facts.limits
+    reserves = (
+        Reserve(name="growth", share=limits.reserve_growth),
+        Reserve(name="variance", share=limits.reserve_variance),
+        Reserve(name="loss of a card", share=limits.reserve_loss),
+    )
+    after = chosen.good.value
+    for reserve in reserves:
+        after *= 1 - reserve.share
+    lower = chosen.good.lower
+    stated = after if lower is None else min(after, lower)
+    return Headroom(
+        measured_per_min=chosen.good.value,
+        after_reserves_per_min=after,
+        lower_bound_per_min=lower,
+        stated_per_min=stated,
+        reserves=reserves,
+        words=words.headroom(chosen.good.value, after, lower, stated, reserves=reserves),
+    )
+
+
+def _verdict(
+    facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, chosen: SettingRow | None = None
+) -> Verdict:
+    lower = [row for row in rows if row.safe and chosen is not None and row.setting < chosen.setting]
+    rollback = lower[-1] if lower else None
+    queue = _queue_words(facts, rows)
+    room = headroom(facts, chosen) if chosen else None
+    return Verdict(
+        method_version=METHOD_VERSION,
+        kind=kind,
+        heading=words.heading(kind, chosen, rows),
+        summary=words.summary(kind, chosen, rows),
+        recommended=chosen.setting if chosen else None,
+        rollback=rollback.setting if rollback else None,
+        rollback_words=words.rollback(rollback) if chosen else "",
+        rows=rows,
+        reasons=_reasons(rows, chosen, room),
+        why_not=_why_not(facts, rows, chosen),
+        headroom=room,
+        grade=GRADE,
+        grade_reason=words.grade_reason(chosen, objective_before_run=facts.objective_before_run),
+        not_tested=words.NOT_TESTED,
+        queue_words=queue,
+        cautions=_cautions(facts, rows, chosen),
+        rate_words=rates.MIX_WORDS if MIXED in facts.class_names else rates.WORDS,
+        simulated=facts.simulated,
+    )
+
+
+def _reasons(rows: Sequence[SettingRow], chosen: SettingRow | None, room: Headroom | None) -> tuple[str, ...]:
+    if chosen is None:
+        return tuple(words.refused(row) for row in rows)
+    best = max(row.good.value or 0.0 for row in rows if row.safe)
+    return words.reasons(chosen, best, room)
+
+
+def _why_not(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None) -> tuple[WhyNot, ...]:
+    """One entry for each setting above the recommended one, in words and numbers."""
+    if chosen is None:
+        return ()
+    return tuple(
+        WhyNot(setting=row.setting, sentences=words.why_not(row, chosen, facts.runtime_max_active))
+        for row in rows
+        if row.setting > chosen.setting
+    )
+
+
+def _queue_words(facts: GridFacts, rows: Sequence[SettingRow]) -> str:
+    waited = [row for row in rows if row.waiting_peak]
+    if not waited:
+        return ""
+    most = max(waited, key=lambda row: row.waiting_peak or 0.0)
+    return words.queue(
+        most.setting, most.waiting_peak or 0.0, bounded=facts.queue_bounded, sentence=facts.queue_sentence
+    )
+
+
+def _cautions(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None) -> tuple[str, ...]:
+    found = []
+    if not facts.objective_before_run:
+        found.append("The objective was set after the measurement began, so this result cannot stand as a test of it.")
+    if chosen and chosen.indicative:
+        found.append(words.indicative(chosen))
+    failed_below = [row for row in rows if chosen and row.setting < chosen.setting and not row.safe and row.cells]
+    for row in failed_below:
+        found.append(f"{words.flight(row.setting, start=True)} did not hold although more did: measure both again.")
+    running = peak([c for c in facts.cells if chosen and c.setting == chosen.setting], RUNNING)
+    if chosen and facts.runtime_max_active and running is not None and running > facts.runtime_max_active:
+        found.append(f"The runtime reported {running:.0f} running, more than its declared {facts.runtime_max_active}.")
+    return tuple(found)
+
+
+def _row_reasons(gates: Sequence[Gate]) -> tuple[str, ...]:
+    blocking = [gate.reason for gate in gates if gate.answer == Answer.FAILS]
+    blocking += [gate.reason for gate in gates if gate.answer == Answer.NOT_TESTED]
+    return tuple(blocking or [gate.reason for gate in gates if gate.indicative])
+
+
+def _tokens(cells: Sequence[CellFact]) -> float | None:
+    """Output tokens a second while the setting ran, all classes together; None when a cell did not count them."""
+    found = [c.summary for c in cells if c.status == MEASURED and c.summary is not None]
+    counted = [(s.output_tokens_per_s, s.window_s) for s in found]
+    if not counted or any(rate is None for rate, _ in counted):
+        return None
+    return sum((rate or 0.0) * window for rate, window in counted) / sum(window for _, window in counted)

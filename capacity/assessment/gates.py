@@ -1,0 +1,306 @@
+"""The gates of one setting besides latency: was it measured, may that be believed, and did the host stay safe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from benchmarks.engine.summary_types import CellSummary, Gauge
+from benchmarks.stats.estimates import Share
+from benchmarks.stats.quantiles import GATE_ALPHA, binomial_at_most, needed_for_bound
+from capacity.assessment import latency
+from capacity.assessment.facts import (
+    HOST_RAM_SHARE,
+    HOST_RAM_TOTAL,
+    HOST_RAM_USED,
+    MEASURED,
+    PREEMPTIONS,
+    RUNTIME_RAM,
+    TEMPERATURE,
+    VRAM_SHARE,
+    VRAM_TOTAL,
+    VRAM_USED,
+    CellFact,
+    GridFacts,
+)
+from capacity.assessment.verdict import Answer, Gate, Memory
+
+MAX_HOST_MEMORY_SHARE = 0.90
+GIB = 1024.0**3
+BY_CONSTRUCTION = "Judged by construction: the right number of words, all of the vocabulary."
+
+
+def gates_of(facts: GridFacts, cells: Sequence[CellFact]) -> list[Gate]:
+    """Every gate of one setting, latency first."""
+    measured = [cell for cell in cells if cell.summary is not None]
+    complete = completeness(cells)
+    if not measured:
+        return [complete]
+    return [
+        *latency.gates(facts.limits, measured),
+        success(facts, measured),
+        validity(facts, measured),
+        vram(facts, measured),
+        host_memory(measured),
+        temperature(facts, measured),
+        preemptions(measured),
+        complete,
+        conservation(measured),
+        client(measured),
+    ]
+
+
+def completeness(cells: Sequence[CellFact]) -> Gate:
+    """Every planned cell ran to the end of its window."""
+    blank = Gate(key="complete", title="Window complete", answer=Answer.NOT_TESTED, reason="", cells=_ids(cells))
+    if not cells:
+        return replace(blank, reason="No cell was planned at this setting.")
+    stopped = [c for c in cells if c.status == "stopped" or (c.summary is not None and not c.summary.complete)]
+    if stopped:
+        why = stopped[0].reason or (stopped[0].summary.end_reason if stopped[0].summary else "")
+        count = f"{_cells(len(stopped))} of {len(cells)}"
+        reason = f"{count} stopped before the end of the window: {why or 'no reason recorded'}."
+        return replace(
+            blank,
+            answer=Answer.FAILS,
+            reason=reason,
+            remedy="See what stopped it; a guard that stops a stage is a result.",
+        )
+    missing = [c for c in cells if c.status != MEASURED or c.summary is None]
+    if missing:
+        why = next((c.reason for c in missing if c.reason), "")
+        reason = f"{_cells(len(missing))} of {len(cells)} not measured" + (f": {why}" if why else "")
+        return replace(blank, reason=reason.rstrip(".") + ".", remedy="Run the missing cells.")
+    return replace(blank, answer=Answer.HOLDS, reason=f"{_cells(len(cells))} ran to the end.")
+
+
+def success(facts: GridFacts, cells: Sequence[CellFact]) -> Gate:
+    """The share of scheduled requests that ended ok, pooled over the repeats of each class; the worst class decides."""
+    return _share(
+        _asked("success", "Success share", "No request was scheduled.", cells),
+        [(c.class_name, c.success) for s in _summaries(cells) for c in s.classes],
+        limit=facts.limits.success_share,
+        what="scheduled requests succeeded",
+    )
+
+
+def validity(facts: GridFacts, cells: Sequence[CellFact]) -> Gate:
+    summaries = _summaries(cells)
+    constructed = facts.validity_by_construction or any(s.validity_by_construction for s in summaries)
+    gate = _share(
+        _asked("validity", "Answer validity", "No answer was validated.", cells),
+        [(c.class_name, c.valid) for s in summaries for c in s.classes],
+        limit=facts.limits.validity_share,
+        what="answers were valid",
+    )
+    if not constructed:
+        return gate
+    return replace(gate, reason=f"{gate.reason} {BY_CONSTRUCTION}")
+
+
+def _asked(key: str, title: str, reason: str, cells: Sequence[CellFact]) -> Gate:
+    return Gate(key=key, title=title, answer=Answer.NOT_TESTED, reason=reason, cells=_ids(cells))
+
+
+def _share(blank: Gate, parts: Sequence[tuple[str, Share]], *, limit: float, what: str) -> Gate:
+    by_class: dict[str, tuple[int, int]] = {}
+    for name, share in parts:
+        hits, n = by_class.get(name, (0, 0))
+        by_class[name] = (hits + share.hits, n + share.n)
+    known = {name: pair for name, pair in by_class.items() if pair[1]}
+    if not known:
+        return blank
+    worst = min(known, key=lambda name: known[name][0] / known[name][1])
+    hits, n = known[worst]
+    words = f"{hits} of {n} {what} in {worst}, {hits / n:.1%}; at least {limit:.1%} is asked."
+    if hits / n < limit:
+        return replace(
+            blank,
+            answer=Answer.FAILS,
+            reason=words,
+            remedy="See the outcomes of this cell; keep fewer requests in flight.",
+        )
+    needs = [_needs(pair[0], pair[1], limit) for pair in known.values()]
+    if all(more == 0 for more in needs):
+        return replace(blank, answer=Answer.HOLDS, reason=words)
+    most = max((more for more in needs if more is not None), default=0)
+    proof = f"needs {most} more" if most else "no number of requests proves 100 %"
+    return replace(
+        blank, answer=Answer.HOLDS, reason=f"{words[:-1]}: indicative, {proof}.", indicative=True, needs=most
+    )
+
+
+def _needs(hits: int, n: int, share: float) -> int | None:
+    """Requests missing for a proof of `share` (one-sided, alpha 5 %); 0 when proved, None when nothing can prove it."""
+    if share <= 0:
+        return 0
+    if share >= 1:
+        return None
+    if binomial_at_most(n - hits, n, 1 - share) <= GATE_ALPHA:
+        return 0
+    return needed_for_bound(share, n - hits) - n
+
+
+def vram(facts: GridFacts, cells: Sequence[CellFact]) -> Gate:
+    blank = Gate(key="vram", title="VRAM share", answer=Answer.NOT_REPORTED, reason="", cells=_ids(cells))
+    share = vram_share(facts, cells)
+    limit = facts.limits.max_vram_share
+    if share is not None:
+        return _below(
+            blank,
+            share * 100,
+            limit * 100,
+            "Peak VRAM was {} %",
+            remedy="Keep fewer sequences active, or shorten the context.",
+        )
+    if facts.has_gpu is False:
+        return replace(blank, answer=Answer.NOT_APPLICABLE, reason="This host has no GPU.")
+    substitute = peak(cells, RUNTIME_RAM)
+    instead = f" Host RAM of the runtime stands in: {substitute / GIB:.2f} GiB at its peak." if substitute else ""
+    return replace(
+        blank,
+        reason=f"Nothing reported VRAM.{instead}{_why(cells, VRAM_USED)}",
+        remedy="Give the runtime a GPU metrics address, or run the worker on the GPU host.",
+    )
+
+
+def host_memory(cells: Sequence[CellFact]) -> Gate:
+    blank = Gate(key="host memory", title="Host memory", answer=Answer.NOT_REPORTED, reason="", cells=_ids(cells))
+    share = peak(cells, HOST_RAM_SHARE)
+    used, total = peak(cells, HOST_RAM_USED), peak(cells, HOST_RAM_TOTAL)
+    if share is None and used is not None and total:
+        share = used / total
+    if share is None:
+        return replace(blank, reason=f"Nothing reported host memory.{_why(cells, HOST_RAM_USED)}")
+    return _below(
+        blank, share * 100, MAX_HOST_MEMORY_SHARE * 100, "Peak host memory was {} %", remedy="Free memory on the host."
+    )
+
+
+def temperature(facts: GridFacts, cells: Sequence[CellFact]) -> Gate:
+    blank = Gate(key="temperature", title="GPU temperature", answer=Answer.NOT_REPORTED, reason="", cells=_ids(cells))
+    hottest = peak(cells, TEMPERATURE)
+    if hottest is not None:
+        return _below(
+            blank,
+            hottest,
+            facts.limits.max_temperature_c,
+            "Peak GPU temperature was {} °C",
+            remedy="Cool the room or lower the power cap.",
+        )
+    if facts.has_gpu is False:
+        return replace(blank, answer=Answer.NOT_APPLICABLE, reason="This host has no GPU.")
+    return replace(blank, reason=f"Nothing reported a GPU temperature.{_why(cells, TEMPERATURE)}")
+
+
+def preemptions(cells: Sequence[CellFact]) -> Gate:
+    """The counter must not move in any window."""
+    blank = Gate(key="preemptions", title="KV preemptions", answer=Answer.NOT_REPORTED, reason="", cells=_ids(cells))
+    found = [g for s in _summaries(cells) for g in s.gauges if g.name == PREEMPTIONS]
+    if not found:
+        return replace(blank, reason=f"The runtime reports no preemptions.{_why(cells, PREEMPTIONS)}")
+    moved = sum(g.peak - g.low for g in found)
+    if moved > 0:
+        reason = f"The runtime took the KV cache away from {moved:.0f} running sequences."
+        return replace(
+            blank,
+            answer=Answer.FAILS,
+            reason=reason,
+            remedy="Keep fewer sequences active, or give the KV cache more room.",
+        )
+    return replace(blank, answer=Answer.HOLDS, reason="No sequence lost its KV cache.")
+
+
+def conservation(cells: Sequence[CellFact]) -> Gate:
+    blank = Gate(
+        key="conservation", title="Every request accounted for", answer=Answer.HOLDS, reason="", cells=_ids(cells)
+    )
+    broken = [c for c in cells if c.summary and not c.summary.conserved]
+    if broken:
+        reason = f"{_cells(len(broken))}: scheduled requests and outcomes differ."
+        return replace(
+            blank,
+            answer=Answer.FAILS,
+            reason=reason,
+            remedy="The evidence cannot be used; run the cell again.",
+            cells=_ids(broken),
+        )
+    return replace(blank, reason=f"{sum(s.scheduled for s in _summaries(cells))} scheduled, as many outcomes.")
+
+
+def client(cells: Sequence[CellFact]) -> Gate:
+    blank = Gate(key="client", title="Client not the bottleneck", answer=Answer.HOLDS, reason="", cells=_ids(cells))
+    limited = [c for c in cells if c.summary and c.summary.client.client_limited]
+    if limited:
+        why = limited[0].summary.client.why if limited[0].summary else ""
+        reason = f"The client limited {_cells(len(limited))}: {why or 'no reason recorded'}."
+        return replace(
+            blank,
+            answer=Answer.FAILS,
+            reason=reason,
+            remedy="Give the client its own cores or its own host.",
+            cells=_ids(limited),
+        )
+    lags = [s.client.loop_lag_p99_ms for s in _summaries(cells) if s.client.loop_lag_p99_ms is not None]
+    if not lags:
+        return replace(blank, answer=Answer.NOT_REPORTED, reason="The client recorded no loop lag.")
+    return replace(blank, reason=f"Event-loop lag p99 was at most {max(lags):.1f} ms.")
+
+
+def memory_of(facts: GridFacts, cells: Sequence[CellFact]) -> Memory:
+    """Peak VRAM of a setting, else the runtime's host RAM, else words."""
+    used = peak(cells, VRAM_USED)
+    if used is not None:
+        total = peak(cells, VRAM_TOTAL) or facts.vram_total_bytes
+        limit = total * facts.limits.max_vram_share if total else None
+        return Memory(words="Peak VRAM", peak_bytes=used, limit_bytes=limit, is_vram=True)
+    resident = peak(cells, RUNTIME_RAM)
+    no_gpu = "no GPU on this host" if facts.has_gpu is False else "VRAM not reported"
+    if resident is not None:
+        return Memory(words=f"Peak host RAM of the runtime ({no_gpu})", peak_bytes=resident)
+    if not any(c.summary for c in cells):
+        return Memory(words="Not measured")
+    return Memory(words=f"Memory not reported ({no_gpu})")
+
+
+def vram_share(facts: GridFacts, cells: Sequence[CellFact]) -> float | None:
+    """Highest share over all devices and cells; None where use or total is unknown."""
+    shares = [peak(cells, VRAM_SHARE)]
+    for summary in _summaries(cells):
+        totals = {g.device: g.peak for g in summary.gauges if g.name == VRAM_TOTAL}
+        for used in (g for g in summary.gauges if g.name == VRAM_USED):
+            total = totals.get(used.device) or facts.vram_total_bytes
+            shares.append(used.peak / total if total else None)
+    return max((share for share in shares if share is not None), default=None)
+
+
+def peak(cells: Sequence[CellFact], name: str) -> float | None:
+    """Highest peak of a gauge over cells; None when none reported it."""
+    found: list[Gauge] = [g for s in _summaries(cells) if (g := s.gauge(name)) is not None]
+    return max((g.peak for g in found), default=None)
+
+
+def _below(blank: Gate, value: float, limit: float, what: str, *, remedy: str) -> Gate:
+    unit = what.partition("{}")[2]
+    words = f"{what.format(f'{value:.1f}')}, limit {limit:g}{unit}."
+    if value > limit:
+        return replace(blank, answer=Answer.FAILS, reason=words, remedy=remedy)
+    return replace(blank, answer=Answer.HOLDS, reason=words)
+
+
+def _why(cells: Sequence[CellFact], name: str) -> str:
+    found = next((s.not_reported[name] for s in _summaries(cells) if name in s.not_reported), "")
+    return f" {found}" if found else ""
+
+
+def _summaries(cells: Sequence[CellFact]) -> list[CellSummary]:
+    return [cell.summary for cell in cells if cell.summary is not None]
+
+
+def _ids(cells: Sequence[CellFact]) -> tuple[int, ...]:
+    return tuple(cell.cell_id for cell in cells)
+
+
+def _cells(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count} cells"

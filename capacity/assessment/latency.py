@@ -1,0 +1,194 @@
+"""Latency of each class against each of its limits: one gate and one row per class, by the worst repeat.
+
+Percentiles of several repeats are never averaged: summaries carry no samples, so the repeat with the
+highest value and the highest bound decides, which is never kinder than pooling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isinf
+
+import msgspec
+from msgspec.structs import replace
+
+from benchmarks.engine.plan import ClassLimits, GridLimits
+from benchmarks.engine.summary_types import ClassSummary
+from benchmarks.stats.estimates import Estimate, Share, Tail
+from benchmarks.stats.quantiles import needed_for_bound
+from capacity.assessment.facts import MIXED, CellFact
+from capacity.assessment.verdict import Answer, ClassRow, Gate
+
+LIMIT_NAMES = {"e2e_s": "end to end", "ttft_s": "time to first token", "tpot_s": "time per output token"}
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """One class as one cell saw it."""
+
+    cell_id: int
+    summary: ClassSummary
+
+
+def seen_classes(cells: Sequence[CellFact]) -> dict[tuple[str, bool], list[Seen]]:
+    """(class, in the mix) -> what each cell with a summary saw, in running order."""
+    found: dict[tuple[str, bool], list[Seen]] = {}
+    for cell in cells:
+        for part in cell.summary.classes if cell.summary else ():
+            key = (part.class_name, cell.class_name == MIXED)
+            found.setdefault(key, []).append(Seen(cell_id=cell.cell_id, summary=part))
+    return found
+
+
+def at_percentile(tail: Tail, percentile: float) -> tuple[Estimate, int] | None:
+    """The estimate of the lowest kept percentile that is not below the one asked for; None above p99."""
+    for number, estimate in ((50, tail.p50), (95, tail.p95), (99, tail.p99)):
+        if percentile <= number:
+            return estimate, number
+    return None
+
+
+def seconds(value: float) -> str:
+    if isinf(value):
+        return "never (it falls among failed requests)"
+    return f"{value * 1000:.0f} ms" if value < 0.1 else f"{value:.2f} s"
+
+
+def gates(limits: GridLimits, cells: Sequence[CellFact]) -> list[Gate]:
+    out = []
+    for (name, in_mix), seen in seen_classes(cells).items():
+        of_class = limits.classes.get(name, ClassLimits())
+        for key, limit_s in _limits(of_class):
+            out.append(_gate(name + (" in the mix" if in_mix else ""), key, limit_s, limits.percentile, seen))
+    return out
+
+
+def rows(limits: GridLimits, cells: Sequence[CellFact]) -> list[ClassRow]:
+    """One row per class, at the limit with the highest ratio."""
+    out = []
+    for (name, in_mix), seen in seen_classes(cells).items():
+        candidates = [
+            _row(name, in_mix, key, limit_s, limits.percentile, seen)
+            for key, limit_s in _limits(limits.classes.get(name, ClassLimits()))
+        ]
+        if candidates:
+            out.append(max(candidates, key=lambda row: -1.0 if row.ratio is None else row.ratio))
+    return out
+
+
+def _limits(of_class: ClassLimits) -> list[tuple[str, float]]:
+    pairs = [(key, getattr(of_class, key)) for key in LIMIT_NAMES]
+    return [(key, limit) for key, limit in pairs if limit is not None]
+
+
+def _estimates(key: str, percentile: float, seen: Sequence[Seen]) -> list[tuple[Estimate, int]]:
+    found = [at_percentile(getattr(s.summary, key), percentile) for s in seen]
+    return [pair for pair in found if pair is not None]
+
+
+def _gate(label: str, key: str, limit_s: float, percentile: float, seen: Sequence[Seen]) -> Gate:
+    blank = Gate(
+        key=f"latency {label} {key}",
+        title=f"{label}: {LIMIT_NAMES[key]}",
+        answer=Answer.NOT_TESTED,
+        reason="No request was scheduled.",
+        cells=tuple(s.cell_id for s in seen),
+    )
+    n = sum(s.summary.scheduled for s in seen)
+    estimates = _estimates(key, percentile, seen)
+    if not n:
+        return blank
+    if len(estimates) < len(seen):
+        reason = f"p{percentile:g} is above p99, the highest percentile that is kept."
+        return replace(blank, reason=reason, remedy="Set an objective at p50, p95 or p99 and measure again.")
+    number = estimates[0][1]
+    over = [e.value for e, _ in estimates if e.value is not None and e.value > limit_s]
+    if over:
+        reason = f"p{number} of {label} is {seconds(max(over))}, over the limit of {seconds(limit_s)} (n = {n})."
+        return replace(
+            blank, answer=Answer.FAILS, reason=reason, remedy="Keep fewer requests in flight, or shorten this class."
+        )
+    if any(e.value is None for e, _ in estimates):
+        return _too_few(blank, label, number, limit_s, seen, needs=max(e.needs for e, _ in estimates))
+    return _inside(blank, f"p{number} of {label}", limit_s, [e for e, _ in estimates], seen)
+
+
+def _inside(blank: Gate, what: str, limit_s: float, estimates: Sequence[Estimate], seen: Sequence[Seen]) -> Gate:
+    """The point value is under the limit: proved where the one-sided upper bound is under it too, else indicative."""
+    n = sum(s.summary.scheduled for s in seen)
+    value = max(e.value for e in estimates if e.value is not None)
+    under = f"{what} is {seconds(value)}, limit {seconds(limit_s)} (n = {n})"
+    known = [e.bound for e in estimates if e.bound is not None]
+    complete = len(known) == len(estimates)
+    if complete and max(known) <= limit_s:
+        reason = f"{under}; its upper bound of {seconds(max(known))} is under the limit too."
+        return replace(blank, answer=Answer.HOLDS, reason=reason)
+    needs = max(_missing(e, s.summary.good) for e, s in zip(estimates, seen, strict=True))
+    state = f"its upper bound is {seconds(max(known))}" if complete else "it has no upper bound yet"
+    return replace(
+        blank,
+        answer=Answer.HOLDS,
+        reason=f"{under}, but {state}: indicative{_more(needs)}.",
+        indicative=True,
+        needs=needs,
+        remedy="Lengthen the window or add repeats until the upper bound is under the limit.",
+    )
+
+
+def _too_few(blank: Gate, label: str, number: int, limit_s: float, seen: Sequence[Seen], *, needs: int) -> Gate:
+    """Fewer requests than a percentile needs: all inside their limits is an indication, anything else is no answer."""
+    n = sum(s.summary.good.n for s in seen)
+    hits = sum(s.summary.good.hits for s in seen)
+    blank = replace(blank, remedy="Lengthen the window or add repeats.", needs=needs)
+    if n and hits == n:
+        words = (
+            f"All {n} requests of {label} were inside their limits ({seconds(limit_s)} here), too few for a p{number}"
+        )
+        return replace(blank, answer=Answer.HOLDS, reason=f"{words}: indicative{_more(needs)}.", indicative=True)
+    return replace(blank, reason=f"{hits} of {n} requests of {label} were good, too few for a p{number}{_more(needs)}.")
+
+
+def _missing(estimate: Estimate, good: Share) -> int:
+    """Requests missing until the bound can fall under the limit, if no further one misses it.
+
+    Requests that were not good stand in for those over this limit: at least as many, so the number is never too small.
+    """
+    if not 0 < estimate.q < 1:
+        return estimate.needs
+    return max(estimate.needs, needed_for_bound(estimate.q, good.n - good.hits) - good.n)
+
+
+def _more(needs: int) -> str:
+    return f", needs {needs} more" if needs else ""
+
+
+def _row(name: str, in_mix: bool, key: str, limit_s: float, percentile: float, seen: Sequence[Seen]) -> ClassRow:
+    found = _estimates(key, percentile, seen)
+    worst = max(
+        (e for e, _ in found), key=lambda e: -1.0 if e.value is None else e.value, default=Estimate(q=percentile, n=0)
+    )
+    position = next((i for i, (e, _) in enumerate(found) if e is worst), 0)
+    tail: Tail = getattr(seen[position].summary, key)
+    gate = _gate(name, key, limit_s, percentile, seen)
+    return ClassRow(
+        class_name=name,
+        in_mix=in_mix,
+        n=sum(s.summary.scheduled for s in seen),
+        repeats=len(seen),
+        limit_name=LIMIT_NAMES[key],
+        limit_s=limit_s,
+        p50_s=tail.p50.value,
+        p95_s=tail.p95.value,
+        p95_lower_s=tail.p95.lower,
+        p95_upper_s=tail.p95.upper,
+        p99_s=tail.p99.value,
+        ratio=_over(worst.value, limit_s),
+        ratio_lower=_over(worst.lower, limit_s),
+        ratio_upper=_over(worst.upper, limit_s),
+        answer=gate.answer,
+        indicative=gate.indicative,
+        needs=gate.needs,
+    )
+
+
+def _over(value: float | None, limit_s: float) -> float | None:
+    return None if value is None else value / limit_s

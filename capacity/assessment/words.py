@@ -1,0 +1,189 @@
+"""The judge's sentences, written once. Pages, proposals and statements print them and add none of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isinf
+
+from capacity.assessment.verdict import Answer, ClassRow, Gate, Headroom, Kind, Reserve, SettingRow
+
+NOT_TESTED = (
+    "Overload: what happens beyond the recommended rate, and whether excess requests are refused clearly.",
+    "Cancellation: whether a request that is given up frees its place in time.",
+    "Fairness: how much one long request delays short ones beside it.",
+    "Retries: what clients that try again do to the server under overload.",
+    "Open-loop confirmation: tails at the stated rate when requests arrive at their own times. These cells kept a "
+    "fixed number in flight, so their tails are not what users feel when a queue forms.",
+    "Recovery: how soon latency and memory return to normal after overload or a restart.",
+)
+IN_FRONT = (
+    "Put a gateway with a bounded queue in front of it, such as HAProxy with maxconn set to the recommended number, "
+    "a short queue timeout, and 503 or 429 with Retry-After beyond it."
+)
+
+
+def word(gates: Sequence[Gate], *, safe: bool, indicative: bool, needs: int) -> str:
+    """One short verdict for a row."""
+    if any(gate.answer == Answer.FAILS for gate in gates):
+        return "Fails"
+    if not safe:
+        return "Not tested"
+    if not indicative:
+        return "Holds"
+    return f"Holds, indicative: needs {needs} more" if needs else "Holds, indicative"
+
+
+def heading(kind: Kind, chosen: SettingRow | None, rows: Sequence[SettingRow]) -> str:
+    if kind == Kind.NOT_MEASURED:
+        return "Nothing is measured yet"
+    if chosen is None:
+        unfinished = any(row.word == "Not tested" for row in rows) and not any(row.word == "Fails" for row in rows)
+        return "No setting is fully measured yet" if unfinished else "No safe setting found"
+    if len(rows) == 1:
+        verb = "stays" if chosen.setting == 1 else "stay"
+        return f"{flight(chosen.setting, start=True)} {verb} inside every limit tested"
+    verb = "gives" if chosen.setting == 1 else "give"
+    return f"{flight(chosen.setting, start=True)} {verb} the most useful work inside the limits"
+
+
+def summary(kind: Kind, chosen: SettingRow | None, rows: Sequence[SettingRow]) -> str:
+    """One or two sentences under the heading."""
+    if kind == Kind.NOT_MEASURED:
+        return "No cell has finished. What is measured will stand here as it comes."
+    if chosen is None:
+        return " ".join(refused(row) for row in rows)
+    above = next((row for row in rows if row.setting > chosen.setting), None)
+    if above is None:
+        return f"{chosen.setting} is the highest setting that was tested; what lies above it is not known."
+    return " ".join([*against(above, chosen), first_reason(above)]).strip()
+
+
+def reasons(chosen: SettingRow, best_per_min: float, room: Headroom | None) -> tuple[str, ...]:
+    """Why this setting: the rate, the worst tail, memory, headroom."""
+    rate = chosen.good.value or 0.0
+    found = [f"{rate:.1f} successful requests a minute{interval(chosen)}, {chosen.n} requests in all."]
+    if best_per_min > rate:
+        found.append(f"That is {rate / best_per_min:.0%} of the best safe rate, with fewer requests in flight.")
+    if chosen.worst and chosen.worst.ratio is not None:
+        at = chosen.worst
+        found.append(f"The class closest to its limit is {at.label}: {ratio(at.ratio)} of the {at.limit_name} limit.")
+    found.append(memory(chosen))
+    if room:
+        found.append(room.words)
+    return tuple(found)
+
+
+def why_not(row: SettingRow, chosen: SettingRow, runtime_max_active: int | None) -> tuple[str, ...]:
+    """Marginal rate, tail growth, memory left, waiting, and the limit that fails, as far as each is known."""
+    found = list(against(row, chosen))
+    found.extend(tail_growth(chosen.worst, row.worst))
+    if row.memory.peak_bytes is not None and row.memory.limit_bytes is not None:
+        left = (row.memory.limit_bytes - row.memory.peak_bytes) / 1024**3
+        found.append(f"{left:.1f} GiB of VRAM are left." if left >= 0 else f"VRAM is {-left:.1f} GiB over its limit.")
+    if row.waiting_peak:
+        found.append(f"Up to {row.waiting_peak:.0f} requests waited in the server's queue.")
+    elif runtime_max_active and row.setting > runtime_max_active:
+        found.append(f"The runtime advances {runtime_max_active} sequences at a time, so the rest waits.")
+    found.extend(row.reasons[:3])
+    if row.safe and not row.reasons:
+        found.append("It holds every limit, but adds less than 5 % over the recommended setting.")
+    return tuple(found)
+
+
+def tail_growth(before: ClassRow | None, after: ClassRow | None) -> list[str]:
+    if before is None or after is None or not before.ratio or after.ratio is None or isinf(before.ratio):
+        return []
+    if isinf(after.ratio):
+        return [f"The worst class, {after.label}, has no finite percentile: too many of its requests failed."]
+    change = f"from {ratio(before.ratio)} to {ratio(after.ratio)} of its limit"
+    return [f"The worst class goes {change} ({after.label}), {after.ratio / before.ratio:.1f} times as much."]
+
+
+def against(row: SettingRow, chosen: SettingRow) -> list[str]:
+    """Change of successful and of all requests a minute; nothing where one of them was not measured."""
+    if row.good.value is None or not chosen.good.value:
+        return []
+    change = row.good.value / chosen.good.value - 1
+    text = f"{flight(row.setting, start=True)}: {change:+.0%} successful requests a minute"
+    if row.completed_per_min is not None and chosen.completed_per_min:
+        text += f", {row.completed_per_min / chosen.completed_per_min - 1:+.0%} completed"
+    return [text + "."]
+
+
+def refused(row: SettingRow) -> str:
+    """Why a setting is not safe, in one sentence or two."""
+    return f"{flight(row.setting, start=True)}: {first_reason(row) or row.word}"
+
+
+def first_reason(row: SettingRow) -> str:
+    more = len(row.reasons) - 1
+    if not row.reasons:
+        return ""
+    return row.reasons[0] + (f" And {more} more." if more > 0 else "")
+
+
+def headroom(measured: float, after: float, lower: float | None, stated: float, *, reserves: Sequence[Reserve]) -> str:
+    kept = [f"{reserve.share:.0%} for {reserve.name}" for reserve in reserves if reserve.share > 0]
+    parts = f"after keeping {', '.join(kept)}" if kept else "with no reserve asked"
+    text = f"Stated rate: {stated:.1f} a minute, from {measured:.1f} measured; {parts} it is {after:.1f}"
+    if lower is None:
+        return f"{text}, and the lower bound is not known."
+    return f"{text}, and the lower bound of the measurement is {lower:.1f}. The smaller of the two is stated."
+
+
+def rollback(row: SettingRow | None) -> str:
+    if row is None:
+        return "No lower setting was found safe, so there is none to go back to."
+    rate = f", {row.good.value:.1f} successful requests a minute" if row.good.value is not None else ""
+    return f"{flight(row.setting, start=True)}{rate}"
+
+
+def grade_reason(chosen: SettingRow | None, *, objective_before_run: bool) -> str:
+    text = "Parts of the method are not tested: overload, cancellation, fairness, retries and open-loop confirmation."
+    if chosen and chosen.indicative:
+        text += " The sample is also too small for a proof."
+    if not objective_before_run:
+        text += " The objective was not set before the run."
+    return text
+
+
+def indicative(row: SettingRow) -> str:
+    more = f" {row.needs} more requests in the class that lacks most would settle it." if row.needs else ""
+    return f"Indicative: the point values hold, but not every upper bound is under its limit.{more}"
+
+
+def queue(setting: int, waiting: float, *, bounded: bool | None, sentence: str) -> str:
+    seen = f"With {flight(setting)}, up to {waiting:.0f} requests waited inside the server."
+    if bounded is True:
+        return f"{seen} {sentence or 'Its queue is bounded.'}"
+    if bounded is None:
+        return f"{seen} Whether its queue is bounded is not known. {sentence}".strip()
+    said = sentence or "This server queues without bound."
+    bare = "Bare, it refuses nobody: under more load the wait only grows, and it hides the overload."
+    return f"{seen} {said} {bare} {IN_FRONT}"
+
+
+def memory(row: SettingRow) -> str:
+    if row.memory.peak_bytes is None:
+        return f"{row.memory.words}."
+    limit = f" of {row.memory.limit_bytes / 1024**3:.1f} GiB allowed" if row.memory.limit_bytes is not None else ""
+    return f"{row.memory.words}: {row.memory.peak_bytes / 1024**3:.2f} GiB{limit}."
+
+
+def interval(row: SettingRow) -> str:
+    if row.good.lower is None or row.good.upper is None:
+        return ""
+    return f" (interval {row.good.lower:.1f} to {row.good.upper:.1f})"
+
+
+def ratio(value: float | None) -> str:
+    if value is None:
+        return "not known"
+    return "no finite multiple" if isinf(value) else f"{value:.2f}"
+
+
+def flight(setting: int, *, start: bool = False) -> str:
+    """ "4 requests in flight": offered concurrency, which is never an engine's flag."""
+    noun = "request" if setting == 1 else "requests"
+    number = "One" if start and setting == 1 else "one" if setting == 1 else str(setting)
+    return f"{number} {noun} in flight"

@@ -1,0 +1,80 @@
+"""Read verbs of the judging side: a grid's facts, and the result that pages, proposals and statements share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.models import Grid, LengthClass
+from benchmarks.queries import CellEvidence, GridEvidence, evidence
+from benchmarks.runtimes.terms import queue_is_bounded
+from capacity.assessment.choose import judge
+from capacity.assessment.facts import CellFact, GridFacts
+from capacity.assessment.verdict import Verdict
+
+GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A grid's evidence, what the judge was told of it, and what the judge answered."""
+
+    evidence: GridEvidence
+    facts: GridFacts
+    verdict: Verdict
+
+
+def result_of(grid: Grid) -> Result:
+    """Evidence, facts and verdict of one grid, as they stand now; the number of queries does not grow with the grid."""
+    found = evidence(grid)
+    facts = facts_from(found)
+    return Result(evidence=found, facts=facts, verdict=judge(facts))
+
+
+def facts_of(grid: Grid) -> GridFacts:
+    return facts_from(evidence(grid))
+
+
+def facts_from(found: GridEvidence) -> GridFacts:
+    """What the judge is told; unknown stays None."""
+    grid = found.grid
+    hardware, runtime = grid.hardware, grid.runtime
+    queue = queue_is_bounded(runtime.kind)
+    weights = (
+        LengthClass.objects.filter(workload_id=grid.workload_id).order_by("position").values_list("name", "weight")
+    )
+    per_card = hardware.vram_gib / max(hardware.gpu_count, 1) if hardware.vram_gib else None
+    return GridFacts(
+        limits=found.limits,
+        setting_values=found.setting_values,
+        class_names=found.class_names,
+        class_weights=dict(weights),
+        cells=tuple(_cell_fact(cell) for cell in found.cells),
+        has_gpu=_has_gpu(found),
+        vram_total_bytes=per_card * GIB if per_card else None,
+        queue_bounded=queue.bounded,
+        queue_sentence=queue.sentence,
+        queue_source=queue.source,
+        runtime_max_active=runtime.max_active_sequences,
+        objective_before_run=grid.started_at is None or grid.objective_set_at <= grid.started_at,
+        simulated=grid.simulated,
+    )
+
+
+def _has_gpu(found: GridEvidence) -> bool | None:
+    """What the worker saw, else what a person declared: an empty GPU field says that the host has none."""
+    seen = found.probe.facts.get("gpus") if found.probe else None
+    if isinstance(seen, list):
+        return bool(seen)
+    return bool(found.grid.hardware.gpu or found.grid.hardware.gpu_count)
+
+
+def _cell_fact(cell: CellEvidence) -> CellFact:
+    return CellFact(
+        cell_id=cell.cell_id,
+        setting=cell.setting,
+        class_name=cell.class_name,
+        repeat=cell.repeat,
+        status=cell.status,
+        reason=cell.reason,
+        summary=cell.summary,
+    )
