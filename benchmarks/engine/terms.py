@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from benchmarks.engine.plan import CellPlan
+
 
 class Outcome(StrEnum):
     """Exactly one per request; a closed vocabulary."""
@@ -52,10 +54,15 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header"):
     host: str
     client_cpus: str
     simulated: bool
+    plan: CellPlan
 
 
 class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
-    """One attempt of one request. Missing times and counts are None, never zero."""
+    """One attempt of one request. Missing times and counts are None, never zero.
+
+    `t_end_ns` is the terminal marker, so only an answer that came to its end has one; `t_closed_ns` is when the client was
+    done with the request, whatever its outcome. `first_chunk_tokens` is known only where usage comes on every chunk.
+    """
 
     index: int
     class_name: str
@@ -70,6 +77,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     t_answer_ns: int | None = None
     t_last_ns: int | None = None
     t_end_ns: int | None = None
+    t_closed_ns: int | None = None
     http_status: int | None = None
     finish_reason: str | None = None
     retry_after_s: float | None = None
@@ -78,6 +86,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     prompt_tokens: int | None = None
     cached_prompt_tokens: int | None = None
     output_tokens: int | None = None
+    first_chunk_tokens: int | None = None
     token_source: TokenSource = TokenSource.UNKNOWN
     valid: bool | None = None
     resent: bool = False

@@ -1,0 +1,126 @@
+"""When a cell must stop: pure decisions over the last readings and outcomes. A stop is a result; its reason is in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from benchmarks.engine.plan import ClassLimits, Guard
+from benchmarks.engine.terms import Outcome, Reading
+
+# NVML clocks-event reasons that spoil a measurement: hardware slowdown, software and hardware thermal, power brake.
+# The software power cap (0x4) is a condition of the host, not a fault.
+SPOILING_THROTTLES = {0x8: "hardware slowdown", 0x20: "software thermal", 0x40: "hardware thermal", 0x80: "power brake"}
+MAX_SWAP_GROWTH_BYTES = 256 * 1024 * 1024
+SMALLEST_P95_SAMPLE = 20
+# What we ended ourselves says nothing about the server.
+NOT_THE_SERVERS = frozenset({Outcome.CANCELLED, Outcome.UNFINISHED})
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """One finished request of the cell; times in the user view, None where the answer never came so far."""
+
+    class_name: str
+    outcome: Outcome
+    e2e_s: float | None
+    ttft_s: float | None
+
+
+class Latest(msgspec.Struct, frozen=True, kw_only=True):
+    """The last value of each reading by (name, device), and the host's swap use when the cell began."""
+
+    values: Mapping[tuple[str, str], float]
+    swap_at_start_bytes: float | None = None
+
+    def of(self, name: str) -> dict[str, float]:
+        """device -> value."""
+        return {device: value for (found, device), value in self.values.items() if found == name}
+
+
+def latest(readings: Sequence[Reading], before: Latest) -> Latest:
+    """`before`, brought up to date with `readings` in order."""
+    values = dict(before.values)
+    swap = before.swap_at_start_bytes
+    for reading in readings:
+        values[reading.name, reading.device] = reading.value
+        if reading.name == "host_swap_used_bytes" and swap is None:
+            swap = reading.value
+    return Latest(values=values, swap_at_start_bytes=swap)
+
+
+def stop_reason(
+    guard: Guard, now: Latest, recent: Sequence[Seen], limits: Mapping[str, ClassLimits]
+) -> str | None:
+    """Why to stop now, or None. `recent` holds at most the last `guard.error_share_over` finished requests."""
+    return (
+        _memory(guard, now)
+        or _heat_and_power(guard, now)
+        or _errors(guard, recent)
+        or _slowness(guard, recent, limits)
+    )
+
+
+def _memory(guard: Guard, now: Latest) -> str | None:
+    totals = now.of("vram_total_bytes")
+    for device, used in now.of("vram_used_bytes").items():
+        share = used / totals[device] if totals.get(device) else None
+        if share is not None and guard.max_vram_share is not None and share > guard.max_vram_share:
+            return f"VRAM at {share:.0%} of {device or 'the GPU'}, limit {guard.max_vram_share:.0%}"
+    return _host_memory(guard, now)
+
+
+def _host_memory(guard: Guard, now: Latest) -> str | None:
+    host = {name: value for (name, device), value in now.values.items() if not device}
+    used, total = host.get("host_memory_used_bytes"), host.get("host_memory_total_bytes")
+    if used is not None and total and guard.max_host_memory_share is not None:
+        if used / total > guard.max_host_memory_share:
+            return f"host memory at {used / total:.0%}, limit {guard.max_host_memory_share:.0%}"
+    swap, before = host.get("host_swap_used_bytes"), now.swap_at_start_bytes
+    if swap is not None and before is not None and swap - before > MAX_SWAP_GROWTH_BYTES:
+        return f"swap grew by {(swap - before) / 2**20:.0f} MiB, limit 256 MiB"
+    return None
+
+
+def _heat_and_power(guard: Guard, now: Latest) -> str | None:
+    for device, heat in now.of("gpu_temperature_c").items():
+        if guard.max_temperature_c is not None and heat > guard.max_temperature_c:
+            return f"{device or 'the GPU'} at {heat:.0f} C, limit {guard.max_temperature_c:.0f} C"
+    for device, power in now.of("gpu_power_w").items():
+        if guard.max_power_w is not None and power > guard.max_power_w:
+            return f"{device or 'the GPU'} draws {power:.0f} W, limit {guard.max_power_w:.0f} W"
+    for device, bits in now.of("gpu_clocks_event_reasons").items():
+        found = [words for bit, words in SPOILING_THROTTLES.items() if int(bits) & bit]
+        if found:
+            return f"{device or 'the GPU'} throttles: {', '.join(found)}"
+    return None
+
+
+def _errors(guard: Guard, recent: Sequence[Seen]) -> str | None:
+    """Stops as soon as the share over the last N must be exceeded, even if the rest of the N were to succeed."""
+    if guard.max_error_share is None:
+        return None
+    last = recent[-guard.error_share_over :]
+    failed = sum(seen.outcome is not Outcome.OK and seen.outcome not in NOT_THE_SERVERS for seen in last)
+    if failed > guard.max_error_share * guard.error_share_over:
+        limit = f"{guard.max_error_share:.0%} of {guard.error_share_over}"
+        return f"{failed} of the last {len(last)} requests failed, limit {limit}"
+    return None
+
+
+def _slowness(guard: Guard, recent: Sequence[Seen], limits: Mapping[str, ClassLimits]) -> str | None:
+    if guard.max_p95_over_objective is None:
+        return None
+    for name, limit in limits.items():
+        seen = [s for s in recent if s.class_name == name and s.outcome is Outcome.OK]
+        rows = (("E2E", limit.e2e_s, [s.e2e_s for s in seen]), ("TTFT", limit.ttft_s, [s.ttft_s for s in seen]))
+        for word, objective_s, times in rows:
+            known = sorted(t for t in times if t is not None)
+            if objective_s is None or len(known) < SMALLEST_P95_SAMPLE:
+                continue
+            p95 = known[math.ceil(0.95 * len(known)) - 1]
+            if p95 > guard.max_p95_over_objective * objective_s:
+                limit_words = f"{guard.max_p95_over_objective:g} x {objective_s:g} s"
+                return f"{word} p95 of class {name} at {p95:.2f} s, more than {limit_words}"
+    return None

@@ -1,0 +1,39 @@
+"""What the engine prints while it runs: one JSON line about each second, the last one with phase `ended`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Stage(StrEnum):
+    STARTING = "starting"
+    WARMUP = "warmup"
+    WINDOW = "window"
+    DRAIN = "drain"
+    ENDED = "ended"
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts are of the whole cell. Times and runtime gauges are None until known; `reason` stands on the last line."""
+
+    phase: Stage
+    elapsed_s: float
+    sent: int
+    finished: int
+    ok: int
+    in_flight: int
+    p50_e2e_s: float | None = None
+    running: float | None = None
+    waiting: float | None = None
+    reason: str = ""
+
+
+def line(progress: Progress) -> bytes:
+    return msgspec.json.encode(progress) + b"\n"
+
+
+def parse(data: bytes) -> Progress:
+    """Raises msgspec.DecodeError."""
+    return msgspec.json.decode(data, type=Progress)

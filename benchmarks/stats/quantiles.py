@@ -1,0 +1,108 @@
+"""Quantiles that know how much they may say: nearest rank, exact order-statistic bounds, and what is still needed.
+
+A bound on the q-quantile is an order statistic chosen by the binomial law of the count of values below it (Hahn and Meeker,
+*Statistical Intervals*, section 5.2). "The upper bound is under the limit" is then the same statement as the gate
+"P(Binomial(n, 1 - q) <= misses) <= alpha", so the two cannot disagree. Infinite values are allowed: a failed request has
+no finite time, and a quantile or bound that falls among failures is infinite.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.stats.estimates import Estimate, Tail
+
+Floats = npt.NDArray[np.float64]
+
+TWO_SIDED_ALPHA = 0.05
+GATE_ALPHA = 0.05
+# Guards ceil(q * n) against the last bit: 0.95 * 60 is 57.0, but other products land a hair above the whole number.
+RANK_SLACK = 1e-9
+
+
+def binomial_pmf(n: int, p: float) -> Floats:
+    """P(X = k) for k = 0 ... n, through sums of logarithms, so that no factorial overflows; 0 < p < 1."""
+    k = np.arange(n + 1)
+    log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 1)))))
+    log_pmf = log_factorial[n] - log_factorial - log_factorial[::-1] + k * math.log(p) + (n - k) * math.log1p(-p)
+    return np.asarray(np.exp(log_pmf), dtype=np.float64)
+
+
+def binomial_at_most(misses: int, n: int, p: float) -> float:
+    """P(Binomial(n, p) <= misses); needs only `misses` + 1 terms."""
+    if misses >= n:
+        return 1.0
+    logs = [
+        math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(p) + (n - k) * math.log1p(-p)
+        for k in range(misses + 1)
+    ]
+    top = max(logs)
+    return min(1.0, math.exp(top) * math.fsum(math.exp(value - top) for value in logs))
+
+
+def needed_for_bound(q: float, misses: int = 0, alpha: float = GATE_ALPHA) -> int:
+    """The smallest n with P(Binomial(n, 1 - q) <= misses) <= alpha: how many requests a gate at `q` takes."""
+    if not 0 < q < 1 or not 0 < alpha < 1 or misses < 0:
+        raise ValueError(f"q and alpha must lie between 0 and 1 and misses at or above 0: {q=} {alpha=} {misses=}")
+    low, high = misses, misses + 1
+    while binomial_at_most(misses, high, 1 - q) > alpha:
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if binomial_at_most(misses, middle, 1 - q) > alpha:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def upper_rank(n: int, q: float, alpha: float) -> int | None:
+    """The smallest rank u (1-based) whose order statistic lies at or above the q-quantile with 1 - `alpha`, else None."""
+    if n == 0:
+        return None
+    at_least = np.cumsum(binomial_pmf(n, q)[::-1])[::-1]  # at_least[k] = P(X >= k), summed from its small end
+    ranks = np.flatnonzero(at_least[1:] <= alpha)
+    return int(ranks[0]) + 1 if ranks.size else None
+
+
+def lower_rank(n: int, q: float, alpha: float) -> int | None:
+    """The largest rank whose order statistic lies at or below the q-quantile with confidence 1 - `alpha`, else None."""
+    if n == 0:
+        return None
+    at_most = np.cumsum(binomial_pmf(n, q))  # at_most[k] = P(X <= k)
+    ranks = np.flatnonzero(at_most[:-1] <= alpha)
+    return int(ranks[-1]) + 1 if ranks.size else None
+
+
+def smallest_sample(q: float) -> int:
+    """Below this n the nearest rank is just the maximum: 20 for p95, 100 for p99. A median may stand on one value."""
+    return 1 if q <= 0.5 else math.ceil(1 / (1 - q) - RANK_SLACK)
+
+
+def quantile(values: Floats, q: float) -> Estimate:
+    """Nearest rank of `values` (finite or +inf, any order, shape (n,)) with its bounds. Raises ValueError on NaN or -inf."""
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    n = int(ordered.size)
+    if n and (np.isnan(ordered[-1]) or np.isneginf(ordered[0])):
+        raise ValueError("a quantile takes finite values and +inf; leave unknown values out")
+
+    def at(rank: int | None) -> float | None:
+        return None if rank is None else float(ordered[rank - 1])
+
+    return Estimate(
+        q=q,
+        n=n,
+        value=at(max(1, math.ceil(q * n - RANK_SLACK))) if n >= smallest_sample(q) else None,
+        lower=at(lower_rank(n, q, TWO_SIDED_ALPHA / 2)),
+        upper=at(upper_rank(n, q, TWO_SIDED_ALPHA / 2)),
+        bound=at(upper_rank(n, q, GATE_ALPHA)),
+        needs=max(0, needed_for_bound(q) - n),
+    )
+
+
+def tail(values: Floats) -> Tail:
+    """The three quantiles shown for every time."""
+    return Tail(p50=quantile(values, 0.50), p95=quantile(values, 0.95), p99=quantile(values, 0.99))

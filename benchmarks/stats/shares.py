@@ -1,0 +1,28 @@
+"""Shares with their denominators, and the Wilson score interval (Wilson 1927)."""
+
+from __future__ import annotations
+
+import math
+
+from benchmarks.stats.estimates import Share
+
+Z_95 = 1.959963984540054  # 97.5 % point of the standard normal distribution
+
+
+def share(hits: int, n: int) -> Share:
+    """`hits` of `n` with the two-sided 95 % Wilson interval; everything None when n is 0."""
+    if not 0 <= hits <= n:
+        raise ValueError(f"hits must lie between 0 and n: {hits=} {n=}")
+    if n == 0:
+        return Share(hits=0, n=0)
+    value = hits / n
+    z2 = Z_95 * Z_95
+    centre = (value + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z_95 / (1 + z2 / n) * math.sqrt(value * (1 - value) / n + z2 / (4 * n * n))
+    return Share(
+        hits=hits,
+        n=n,
+        value=value,
+        lower=0.0 if hits == 0 else max(0.0, centre - half),
+        upper=1.0 if hits == n else min(1.0, centre + half),
+    )
