@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.http import QueryDict
@@ -183,8 +183,16 @@ class BaseLengthClassFormSet(forms.BaseFormSet[LengthClassForm]):
         ]
 
 
-LengthClassFormSet = forms.formset_factory(
-    LengthClassForm, formset=BaseLengthClassFormSet, extra=0, can_delete=True, max_num=MOST_CLASSES, validate_max=True
+LengthClassFormSet = cast(
+    "type[BaseLengthClassFormSet]",
+    forms.formset_factory(
+        LengthClassForm,
+        formset=BaseLengthClassFormSet,
+        extra=0,
+        can_delete=True,
+        max_num=MOST_CLASSES,
+        validate_max=True,
+    ),
 )
 
 

@@ -1,0 +1,281 @@
+"""Forms of objectives and of a new grid: errors in words that say what to change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from django import forms
+from django.utils import timezone
+from django.utils.datastructures import MultiValueDict
+from django.utils.text import slugify
+
+from benchmarks.drafts import MIXED, RoomConditions
+from benchmarks.models import PowerSource, Runtime, Team, Workload
+from benchmarks.records.claims import users_claim
+from capacity.models import Objective
+from capacity.objectives import FIELDS, ClassValues
+
+if TYPE_CHECKING:
+    ObjectiveModelForm = forms.ModelForm[Objective]
+else:
+    ObjectiveModelForm = forms.ModelForm
+
+OFFERED = (1, 2, 4, 8, 16, 32)
+MOST_SETTING = 4096
+
+
+def no_users_claim(text: str) -> None:
+    """Form validator: a name or note must not claim a number of users."""
+    refusal = users_claim(text)
+    if refusal:
+        raise forms.ValidationError(refusal, code="users_claim")
+
+
+class PercentField(forms.FloatField):
+    """A share from 0 to 1, written and shown in per cent."""
+
+    def __init__(self, *, least: float, most: float = 100, **kwargs: Any) -> None:
+        super().__init__(min_value=least, max_value=most, **kwargs)
+        self.widget.attrs.update({"data-unit": "%", "step": "any"})
+
+    def prepare_value(self, value: Any) -> Any:
+        return round(value * 100, 6) if isinstance(value, float) else value
+
+    def clean(self, value: Any) -> float | None:
+        percent = super().clean(value)
+        return None if percent is None else round(percent / 100, 8)
+
+
+class ObjectiveForm(ObjectiveModelForm):
+    slug = forms.SlugField(
+        label="Short name",
+        max_length=60,
+        required=False,
+        help_text="Used in addresses. Made from the name when left empty.",
+    )
+    reason = forms.CharField(label="Why this change", max_length=300, required=False, help_text="Kept in the history.")
+    success_share = PercentField(
+        label="Successful requests", least=50, help_text="Of all that were scheduled, at least."
+    )
+    validity_share = PercentField(
+        label="Valid answers", least=0, help_text="Of all answers that were checked, at least."
+    )
+    max_vram_share = PercentField(label="VRAM", least=10, help_text="A grid stops when more is used.")
+    reserve_growth = PercentField(label="Growth", least=0, most=90, help_text="Kept free for more work to come.")
+    reserve_variance = PercentField(label="Variance", least=0, most=90, help_text="Kept free for runs that differ.")
+    reserve_loss = PercentField(label="Loss", least=0, most=90, help_text="Kept free for a part that fails.")
+
+    class Meta:
+        model = Objective
+        fields = FIELDS
+        labels = {"max_temperature_c": "GPU temperature", "max_power_w": "GPU power", "percentile": "Percentile"}
+        help_texts = {
+            "percentile": "95: of 100 requests of a class, 95 keep its limits.",
+            "max_temperature_c": "A grid stops above it.",
+            "max_power_w": "Empty: no limit of its own.",
+        }
+
+    def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.team = team
+        del self.fields["reason" if self.instance.pk is None else "slug"]
+        for name in ("name", "notes"):
+            self.fields[name].validators.append(no_users_claim)
+        self.fields["notes"].widget.attrs["rows"] = 2
+        for name, unit in (("percentile", "th"), ("max_temperature_c", "°C"), ("max_power_w", "W")):
+            self.fields[name].widget.attrs["data-unit"] = unit
+
+    def clean_slug(self) -> str:
+        slug: str = self.cleaned_data["slug"] or slugify(self.data.get("name", ""))[:60].strip("-")
+        if not slug or slug == "new":
+            raise forms.ValidationError("Give another short name: none could be made from the name.")
+        if Objective.objects.filter(team=self.team, slug=slug).exists():
+            raise forms.ValidationError(f"“{slug}” is taken. Edit that objective, or choose another short name.")
+        return slug
+
+
+class ClassObjectiveForm(forms.Form):
+    """Limits of one length class. A row left wholly empty is none."""
+
+    class_name = forms.SlugField(
+        label="Class",
+        max_length=30,
+        required=False,
+        error_messages={"invalid": "Only letters, digits, - and _, such as short."},
+    )
+    e2e_s = forms.FloatField(label="End to end", min_value=0.001, required=False)
+    ttft_s = forms.FloatField(label="Time to first token", min_value=0.001, required=False)
+    tpot_s = forms.FloatField(label="Time per output token", min_value=0.0001, required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("e2e_s", "ttft_s", "tpot_s"):
+            self.fields[name].widget.attrs.update({"data-unit": "s", "step": "any"})
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        limits = [cleaned.get(name) for name in ("e2e_s", "ttft_s", "tpot_s")]
+        given = any(limit is not None for limit in limits)
+        if self.errors or cleaned.get("DELETE"):
+            return cleaned
+        if given and not cleaned.get("class_name"):
+            self.add_error("class_name", "Which length class do these limits hold for?")
+        if cleaned.get("class_name") and not given:
+            self.add_error("e2e_s", f"Give at least one limit for {cleaned['class_name']}.")
+        e2e_s, ttft_s = limits[0], limits[1]
+        if e2e_s is not None and ttft_s is not None and ttft_s > e2e_s:
+            self.add_error("ttft_s", "The first token cannot be allowed more time than the whole answer.")
+        return cleaned
+
+
+class BaseClassObjectiveFormSet(forms.BaseFormSet[ClassObjectiveForm]):
+    def clean(self) -> None:
+        if any(self.errors):
+            return
+        names = [c.class_name for c in self.classes()]
+        if not names:
+            raise forms.ValidationError("An objective needs limits for at least one length class.")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise forms.ValidationError(f"{twice[0]} stands here twice. Put its limits in one row.")
+
+    def classes(self) -> list[ClassValues]:
+        filled = [
+            f.cleaned_data for f in self.forms if f.cleaned_data.get("class_name") and not f.cleaned_data.get("DELETE")
+        ]
+        return [ClassValues(c["class_name"], c["e2e_s"], c["ttft_s"], c["tpot_s"]) for c in filled]
+
+
+ClassObjectiveFormSet = cast(
+    "type[BaseClassObjectiveFormSet]",
+    forms.formset_factory(
+        ClassObjectiveForm, formset=BaseClassObjectiveFormSet, extra=1, can_delete=True, max_num=20, validate_max=True
+    ),
+)
+
+
+class SettingsField(forms.MultipleChoiceField):
+    """Chosen settings as ascending numbers."""
+
+    widget = forms.CheckboxSelectMultiple
+
+
+class GridForm(forms.Form):
+    """What shall be measured, with what and under which conditions."""
+
+    name = forms.CharField(label="Title", max_length=120, validators=[no_users_claim])
+    reason = forms.CharField(
+        label="Why it is measured", max_length=300, required=False, validators=[no_users_claim],
+        help_text="The host's owner reads this before authorising.",
+    )  # fmt: skip
+    runtime = forms.ModelChoiceField(
+        Runtime.objects.none(), label="Runtime configuration", empty_label="Choose a runtime"
+    )
+    workload = forms.ModelChoiceField(Workload.objects.none(), label="Workload", empty_label="Choose a workload")
+    class_names = forms.MultipleChoiceField(
+        label="Length classes",
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": "Choose at least one length class."},
+    )
+    setting_values = SettingsField(
+        label="Offered concurrency", choices=[(str(n), str(n)) for n in OFFERED], required=False
+    )
+    other_settings = forms.CharField(label="Others", required=False, max_length=100, help_text="Such as 12, 24.")
+    objective = forms.ModelChoiceField(Objective.objects.none(), label="Objective", empty_label="Choose an objective")
+    repeats = forms.IntegerField(min_value=1, max_value=20, initial=3, help_text="3 or more for a statement.")
+    window_s = forms.FloatField(label="Window", min_value=1, max_value=3600, initial=30)
+    warmup_s = forms.FloatField(label="Warm-up, at most", min_value=0, max_value=300, initial=5)
+    power_source = forms.ChoiceField(
+        choices=PowerSource.choices, required=False, widget=forms.RadioSelect, label="Power source"
+    )
+    room = forms.CharField(max_length=120, required=False, help_text="Room and building.")
+    ambient_c = forms.FloatField(label="Room temperature", min_value=-30, max_value=60, required=False)
+    ambient_source = forms.ChoiceField(
+        label="Temperature from", required=False, initial="unknown",
+        choices=[("hand", "Read by hand"), ("sensor", "Sensor"), ("unknown", "Not known")],
+    )  # fmt: skip
+    ups_on_battery = forms.BooleanField(label="UPS on battery", required=False)
+    other_loads = forms.CharField(label="Other loads on the host", max_length=200, required=False)
+    notes = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), required=False, validators=[no_users_claim])
+
+    def __init__(
+        self,
+        data: MultiValueDict[str, str] | None = None,
+        *,
+        team: Team,
+        classes: Iterable[str] = (),
+        initial: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(data, initial=dict(initial or {}))
+        self._choose("runtime", Runtime.objects.filter(team=team).select_related("hardware"), _runtime_label)
+        self._choose("workload", Workload.objects.filter(team=team), _versioned_label)
+        self._choose("objective", Objective.objects.filter(team=team), _versioned_label)
+        names = [*classes, MIXED]
+        self.fields["class_names"].choices = [(n, "mixed, all classes" if n == MIXED else n) for n in names]  # type: ignore[attr-defined]
+        for name, unit in (("window_s", "s"), ("warmup_s", "s"), ("ambient_c", "°C")):
+            self.fields[name].widget.attrs.update({"data-unit": unit, "step": "any"})
+
+    def _choose(self, name: str, rows: Any, label: Any) -> None:
+        field: Any = self.fields[name]
+        field.queryset = rows
+        field.label_from_instance = label
+
+    def clean_other_settings(self) -> list[int]:
+        return _numbers(self.cleaned_data["other_settings"])
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        cleaned["settings"] = sorted(
+            {*map(int, cleaned.get("setting_values") or []), *(cleaned.get("other_settings") or [])}
+        )
+        if not cleaned["settings"] and "other_settings" not in self.errors:
+            self.add_error("setting_values", "Choose at least one setting.")
+        touched = any(cleaned.get(name) for name in ("power_source", "room", "ups_on_battery", "other_loads", "notes"))
+        if touched or cleaned.get("ambient_c") is not None:
+            self._want_conditions(cleaned)
+        return cleaned
+
+    def _want_conditions(self, cleaned: dict[str, Any]) -> None:
+        if not cleaned.get("power_source"):
+            self.add_error("power_source", "Which power source? Conditions are recorded whole, or left for later.")
+        if not cleaned.get("room"):
+            self.add_error("room", "Which room? Conditions are recorded whole, or left for later.")
+        if cleaned.get("ambient_c") is not None and cleaned.get("ambient_source") == "unknown":
+            self.add_error("ambient_source", "Where does the temperature come from?")
+
+    def conditions(self, at: datetime | None = None) -> RoomConditions | None:
+        """The conditions as typed, or None where they are left for later."""
+        cleaned = self.cleaned_data
+        if not cleaned.get("power_source"):
+            return None
+        return RoomConditions(
+            at=at or timezone.now().astimezone(UTC),
+            room=cleaned["room"],
+            power_source=cleaned["power_source"],
+            ambient_c=cleaned["ambient_c"],
+            ambient_source=cleaned["ambient_source"] or "unknown",
+            ups_on_battery=cleaned["ups_on_battery"],
+            other_loads=cleaned["other_loads"],
+            notes=cleaned["notes"],
+        )
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part for part in re.split(r"[,;\s]+", text) if part]
+    wrong = next((part for part in parts if not part.isdecimal() or not 1 <= int(part) <= MOST_SETTING), None)
+    if wrong is not None:
+        raise forms.ValidationError(
+            f"“{wrong}” is not a setting. Write whole numbers from 1 to {MOST_SETTING:,}, such as 12, 24."
+        )
+    return [int(part) for part in parts]
+
+
+def _runtime_label(runtime: Runtime) -> str:
+    return f"{runtime.name}, v{runtime.version} on {runtime.hardware.slug}"
+
+
+def _versioned_label(row: Workload | Objective) -> str:
+    return f"{row.name}, v{row.version}"

@@ -1,0 +1,279 @@
+"""Pages of objectives, and the new-grid page: it reads objectives, so it stands above the wall."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from django.contrib import messages
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+
+from benchmarks.access import EVERYONE, OPERATE, RUN, Person, allow, person
+from benchmarks.drafts import MIXED, DraftRefused, GridSpec, draft_grid
+from benchmarks.models import Conditions, Grid, Runtime, Workload
+from benchmarks.registry import history
+from benchmarks.runtimes import terms
+from benchmarks.workload_views import class_lengths, class_rows
+from capacity import objectives
+from capacity.forms import OFFERED, BaseClassObjectiveFormSet, ClassObjectiveFormSet, GridForm, ObjectiveForm
+from capacity.grid_plans import Wish, plan_of
+from capacity.models import Objective
+
+Row = TypeVar("Row", bound=Model)
+UNPROCESSABLE = 422
+START_CLASSES = ({"class_name": "short"}, {"class_name": "median"}, {"class_name": "long"})
+
+
+# --- objectives ------------------------------------------------------------------------------------------------------
+
+
+@allow(EVERYONE)
+def objective_list(request: HttpRequest) -> HttpResponse:
+    newest: dict[str, Objective] = {}
+    for row in Objective.objects.filter(team=person(request).team).prefetch_related("classes"):
+        newest.setdefault(row.slug, row)
+    return render(request, "capacity/objective_list.html", {"objectives": list(newest.values())})
+
+
+@allow(OPERATE)
+def objective_new(request: HttpRequest) -> HttpResponse:
+    who = person(request)
+    if request.method == "POST":
+        form, classes = ObjectiveForm(request.POST, team=who.team), _posted_classes(request)
+        if _complete(request, form, classes):
+            row = objectives.set_objective(
+                team=who.team, by=who.user, slug=form.cleaned_data["slug"], values=form.cleaned_data,
+                classes=classes.classes(),
+            )  # fmt: skip
+            messages.success(request, f"{row.name} is set. Grids drawn from now on can be judged by it.")
+            return redirect(row)
+        return _objective_form(request, form, classes)
+    return _objective_form(
+        request, ObjectiveForm(team=who.team), ClassObjectiveFormSet(prefix="classes", initial=START_CLASSES)
+    )
+
+
+@allow(EVERYONE)
+def objective_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
+    who = person(request)
+    objective = _objective(who, slug, version)
+    versions = Objective.objects.filter(team=who.team, slug=slug)
+    context = {
+        "objective": objective,
+        "versions": versions,
+        "newest": versions[0],
+        "in_use": objectives.in_use(objective),
+        "grids": Grid.objects.filter(team=who.team, objective_digest=objective.digest).select_related(
+            "runtime", "workload"
+        )[:10],
+        "history": history(who.team.pk, f"objective {slug}"),
+    }
+    return render(request, "capacity/objective_detail.html", context)
+
+
+@allow(OPERATE)
+def objective_edit(request: HttpRequest, slug: str, version: int) -> HttpResponse:
+    who = person(request)
+    objective = _objective(who, slug, version)
+    instance = _objective(who, slug, version)
+    if request.method == "POST":
+        form, classes = ObjectiveForm(request.POST, instance=instance, team=who.team), _posted_classes(request)
+        if _complete(request, form, classes):
+            kept = objectives.revise_objective(
+                objective=objective, by=who.user, values=form.cleaned_data, classes=classes.classes(),
+                reason=form.cleaned_data["reason"],
+            )  # fmt: skip
+            messages.success(request, _said(objective, kept))
+            return redirect(kept)
+        return _objective_form(request, form, classes, objective)
+    rows = [
+        {"class_name": c.class_name, "e2e_s": c.e2e_s, "ttft_s": c.ttft_s, "tpot_s": c.tpot_s}
+        for c in objectives.classes_of(objective)
+    ]
+    form = ObjectiveForm(instance=instance, team=who.team)
+    return _objective_form(request, form, ClassObjectiveFormSet(prefix="classes", initial=rows), objective)
+
+
+def _objective(who: Person, slug: str, version: int) -> Objective:
+    rows = Objective.objects.select_related("created_by").prefetch_related("classes")
+    return get_object_or_404(rows, team=who.team, slug=slug, version=version)
+
+
+def _said(before: Objective, after: Objective) -> str:
+    if after is before:
+        return "Nothing changed."
+    if after.version == before.version:
+        return "Changed. No grid was drawn with it yet, so the version stays."
+    return f"Version {after.version} made. Grids drawn with version {before.version} keep its limits."
+
+
+def _posted_classes(request: HttpRequest) -> BaseClassObjectiveFormSet:
+    data: QueryDict = request.POST
+    if "add_class" in data:
+        data = data.copy()
+        data["classes-TOTAL_FORMS"] = str(int(data.get("classes-TOTAL_FORMS") or 0) + 1)
+    return ClassObjectiveFormSet(data, prefix="classes")
+
+
+def _complete(request: HttpRequest, form: ObjectiveForm, classes: BaseClassObjectiveFormSet) -> bool:
+    """Both are asked, so that all errors show at once; adding a row never saves."""
+    valid = [form.is_valid(), classes.is_valid()]
+    return all(valid) and "add_class" not in request.POST
+
+
+def _objective_form(
+    request: HttpRequest, form: ObjectiveForm, classes: BaseClassObjectiveFormSet, objective: Objective | None = None
+) -> HttpResponse:
+    in_use = objective is not None and objectives.in_use(objective)
+    context = {"form": form, "classes": classes, "objective": objective, "in_use": in_use}
+    refused = form.is_bound and "add_class" not in request.POST
+    return render(request, "capacity/objective_form.html", context, status=UNPROCESSABLE if refused else 200)
+
+
+# --- a new grid ------------------------------------------------------------------------------------------------------
+
+
+@allow(RUN)
+def grid_new(request: HttpRequest) -> HttpResponse:
+    """Filled in from an earlier grid; *Update the plan* shows what the form says without drawing anything."""
+    who = person(request)
+    if request.method != "POST":
+        return _grid_page(request, who, _start(request, who))
+    typed = _typed(request.POST)
+    if request.POST.get("action") == "plan":
+        return _grid_page(request, who, typed)
+    workload = _chosen(Workload.objects.filter(team=who.team), typed.get("workload"))
+    form = GridForm(request.POST, team=who.team, classes=_class_names(workload))
+    if form.is_valid():
+        try:
+            grid = draft_grid(spec=_spec(who, form), drawn_by=who.user, reason=form.cleaned_data["reason"])
+        except DraftRefused as refusal:
+            form.add_error(None, str(refusal))
+        else:
+            messages.success(request, "Drawn. It starts after a host owner other than you has authorised it.")
+            return redirect("grid-detail", pk=grid.pk)
+    return _grid_page(request, who, typed, form=form)
+
+
+def _spec(who: Person, form: GridForm) -> GridSpec:
+    cleaned = form.cleaned_data
+    objective: Objective = cleaned["objective"]
+    return GridSpec(
+        team=who.team,
+        name=cleaned["name"],
+        runtime=cleaned["runtime"],
+        workload=cleaned["workload"],
+        setting_values=cleaned["settings"],
+        class_names=cleaned["class_names"],
+        repeats=cleaned["repeats"],
+        window_s=cleaned["window_s"],
+        warmup_s=cleaned["warmup_s"],
+        limits=objectives.limits_of(objective),
+        objective_digest=objective.digest,
+        objective_set_at=objective.created_at,
+        conditions=form.conditions(),
+    )
+
+
+def _grid_page(request: HttpRequest, who: Person, typed: dict[str, Any], form: GridForm | None = None) -> HttpResponse:
+    runtime = _chosen(Runtime.objects.filter(team=who.team).select_related("hardware"), typed.get("runtime"))
+    workload = _chosen(Workload.objects.filter(team=who.team).prefetch_related("classes"), typed.get("workload"))
+    objective = _chosen(Objective.objects.filter(team=who.team).prefetch_related("classes"), typed.get("objective"))
+    names = _class_names(workload)
+    typed = {**typed, "class_names": [n for n in typed.get("class_names", []) if n in (*names, MIXED)] or names}
+    wish = Wish(
+        runtime=runtime,
+        workload=workload,
+        objective=objective,
+        settings=_settings(typed),
+        class_names=typed["class_names"],
+        repeats=_whole(typed.get("repeats")),
+        window_s=_number(typed.get("window_s")),
+        warmup_s=_number(typed.get("warmup_s")),
+        conditions=bool(typed.get("power_source")),
+    )
+    context = {
+        "form": form or GridForm(team=who.team, classes=names, initial=typed),
+        "runtime": runtime,
+        "objective": objective,
+        "class_rows": class_rows(class_lengths(workload)) if workload else [],
+        "workload": workload,
+        "word": _tools_word(runtime),
+        "plan": plan_of(wish, team_id=who.team.pk, person_id=who.user.pk),
+    }
+    return render(request, "capacity/grid_new.html", context, status=UNPROCESSABLE if form else 200)
+
+
+def _tools_word(runtime: Runtime | None) -> terms.Term | None:
+    words = terms.terms_of(runtime.kind) if runtime else ()
+    return next((term for term in words if term.setting == "active_sequences"), None)
+
+
+def _start(request: HttpRequest, who: Person) -> dict[str, Any]:
+    """From the grid that is named, else from the newest one; a first grid starts with defaults."""
+    wanted = request.GET.get("from", "")
+    grids = Grid.objects.filter(team=who.team)
+    earlier = get_object_or_404(grids, pk=int(wanted)) if wanted.isdecimal() else grids.first()
+    base = (
+        _from_grid(earlier, who)
+        if earlier
+        else {"setting_values": ["1", "2", "4", "8"], "repeats": 3, "window_s": 30, "warmup_s": 5}
+    )
+    chosen = {name: request.GET[name] for name in ("runtime", "workload", "objective") if request.GET.get(name)}
+    return {**base, **chosen}
+
+
+def _from_grid(grid: Grid, who: Person) -> dict[str, Any]:
+    objective = Objective.objects.filter(team=who.team, digest=grid.objective_digest).first()
+    before = grid.conditions.filter(phase=Conditions.Phase.BEFORE).first()
+    usual = [str(s) for s in grid.setting_values if s in OFFERED]
+    return {
+        "name": grid.name,
+        "runtime": grid.runtime_id,
+        "workload": grid.workload_id,
+        "objective": objective.pk if objective else None,
+        "class_names": grid.class_names,
+        "setting_values": usual,
+        "other_settings": ", ".join(str(s) for s in grid.setting_values if s not in OFFERED),
+        "repeats": grid.repeats,
+        "window_s": grid.window_s,
+        "warmup_s": grid.warmup_s,
+        # Room is a place and stays; power and temperature are of the day and are asked again.
+        "room": before.room if before else grid.hardware.place,
+    }
+
+
+def _typed(data: QueryDict) -> dict[str, Any]:
+    """The form as it was sent, for showing it again unjudged."""
+    lists = {name: data.getlist(name) for name in ("class_names", "setting_values")}
+    plain = {name: data[name] for name in GridForm.base_fields if name not in lists and name in data}
+    return {**plain, **lists}
+
+
+def _class_names(workload: Workload | None) -> list[str]:
+    return [c.name for c in workload.classes.all()] if workload else []
+
+
+def _chosen(rows: QuerySet[Row], value: Any) -> Row | None:
+    """The row that the form names; None for none, for another team's and for nonsense."""
+    return rows.filter(pk=int(value)).first() if str(value or "").isdecimal() else None
+
+
+def _settings(typed: dict[str, Any]) -> list[int]:
+    others = str(typed.get("other_settings") or "").replace(";", ",").replace(" ", ",").split(",")
+    numbers = [_whole(text) for text in [*typed.get("setting_values", []), *others]]
+    return [n for n in numbers if n]
+
+
+def _whole(value: Any) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and number == int(number) and 0 < number < 10**6 else None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if 0 <= number < 10**9 else None
