@@ -1,4 +1,4 @@
-"""A runtime's own metrics under our names, with which alias matched, and what is not reported. Missing is never zero."""
+"""A runtime's own metrics under our names, with the alias that matched. Missing is said, and never zero."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ALIAS = re.compile(r"([^{}@ ]+)(?:\{(\w+)=([^}]*)\})?(?:@(\w+))?")
 
 
 class MetricReading(msgspec.Struct, frozen=True, kw_only=True):
-    """`values` in the units of the names: counts, tokens, shares from 0 to 1. `missing` tells why a value is not there."""
+    """`values` in the units of the names: counts, tokens, shares from 0 to 1. `missing`: why a value is not there."""
 
     values: dict[str, float]
     matched: dict[str, str]
@@ -80,6 +80,8 @@ def _value(alias: str, samples: tuple[Sample, ...], *, largest: bool) -> float |
         raise ValueError(f"facts.yaml holds an alias that cannot be read: {alias!r}")
     name, label, wanted, value_label = match.groups()
     series = [one for one in samples if one.name == name and (label is None or one.labels.get(label) == wanted)]
+    if value_label:
+        series = [one for one in series if value_label in one.labels]
     numbers = [_label_number(one, value_label) if value_label else one.value for one in series]
     return _together(numbers, largest=largest)
 

@@ -1,4 +1,4 @@
-"""Our word beside the tool's own, with both definitions and their source; how old that reading is; who bounds a queue."""
+"""Our word beside the tool's own, with both definitions and their source; and who bounds a queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.runtimes.facts import all_facts, facts_of
 
 
 class Term(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting. `tools_word` None: the tool has no such setting, and `tools_definition` says what happens instead."""
+    """One setting. `tools_word` None: the tool has no such setting, `tools_definition` says what happens instead."""
 
     setting: str
     our_word: str
