@@ -10,12 +10,11 @@ import msgspec
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
-from benchmarks import audit
+from benchmarks import audit, queries
 from benchmarks.engine.plan import GridLimits
 from benchmarks.models import Cell, Conditions, Grid, Runtime, Team, Workload
-from benchmarks.queries import digest_of_grid
 
-MIXED = "mixed"
+MIXED = queries.MIXED
 
 
 class DraftRefused(ValueError):
@@ -80,7 +79,7 @@ def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Gr
             drawn_by_id=drawn_by.pk,
             simulated=spec.runtime.simulated,
         )
-        grid.digest = digest_of_grid(grid)
+        grid.digest = queries.digest_of_grid(grid)
         grid.save()
         Cell.objects.bulk_create(_cells(grid))
         if spec.conditions:

@@ -149,6 +149,9 @@ def evidence_bytes(cell_id: int) -> bytes:
     return b"".join(parts)
 
 
+MIXED = "mixed"
+"""The class that is production's mix of all length classes."""
+
 FINISHED = (Cell.Status.MEASURED, Cell.Status.STOPPED, Cell.Status.NOT_RUN)
 
 

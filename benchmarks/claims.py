@@ -1,0 +1,320 @@
+"""Claiming, holding and recording cells. Each verb states its precondition in the UPDATE; the row count is the lock."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from benchmarks import audit, gates, probe
+from benchmarks.engine.summary_types import CellSummary
+from benchmarks.models import Attempt, Cell, Evidence, EvidenceChunk, Grid
+from benchmarks.permits import Refusal, in_force, permit
+from benchmarks.queries import limits_of
+
+CHUNK_BYTES = 16 * 1024 * 1024
+MOST_INTERRUPTIONS = 5
+"""After so many interrupted attempts in a row a cell is left for a person to look at, so that it cannot loop for ever."""
+
+_OPEN = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
+_WAITING = (Cell.Status.PLANNED, Cell.Status.QUEUED)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to run one attempt of one cell. `spent_*` are what earlier attempts of the cell used up."""
+
+    cell_id: int
+    grid_id: int
+    attempt: int
+    worker: str
+    hardware_slug: str
+    spent_requests: int = 0
+    spent_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What a worker learns by its heartbeat. `lost`: another attempt took over. `stop`: "", "drain" or "cancel"."""
+
+    lost: bool = False
+    stop: str = ""
+    reason: str = ""
+
+
+def claim_next_cell(*, hardware_slugs: Sequence[str], worker: str) -> Claim | None:
+    """The next queued cell on one of these hosts, now running in the caller's name; None when there is none to run.
+
+    A grid whose authorisation does not hold is passed over: its cell stays queued, with the reason.
+    """
+    waiting = Grid.objects.filter(
+        status__in=_OPEN, stop_requested="", hardware__slug__in=hardware_slugs, cells__status=Cell.Status.QUEUED
+    )
+    for grid in waiting.distinct().select_related("hardware", "runtime", "workload").order_by("pk"):
+        cell = grid.cells.filter(status=Cell.Status.QUEUED).order_by("position").first()
+        if cell is None:
+            continue
+        answer = permit(grid, setting=cell.setting, at=timezone.now())
+        if isinstance(answer, Refusal):
+            _tell(cell, answer.reason)
+        elif claim := _take(grid, cell, worker):
+            return claim
+    return None
+
+
+def beat(*, claim: Claim, progress: dict[str, object]) -> Pulse:
+    """Says that the attempt lives, with what the engine last reported, and hears whether it should stop.
+
+    `progress` may hold "requests" and "tokens" of this attempt; they count against the authorisation even if it dies.
+    """
+    now = timezone.now()
+    kept = progress | {"spent": _spent(claim, progress), "at": now.isoformat()}
+    held = _held(claim).update(heartbeat_at=now, progress=_storable(kept))
+    if not held:
+        return Pulse(lost=True)
+    Grid.objects.filter(pk=claim.grid_id).update(progress_version=F("progress_version") + 1)
+    grid = Grid.objects.get(pk=claim.grid_id)
+    if grid.stop_requested or grid.status not in _OPEN:
+        return Pulse(stop=grid.stop_requested or "cancel", reason=grid.stop_reason)
+    leave = grid.authorizations.filter(grid_digest=grid.digest).first()
+    if leave is None or not in_force(leave, now):
+        return Pulse(stop="cancel", reason=f"Authorisation {leave or ''} ended or was revoked during the run.")
+    return Pulse()
+
+
+def record(
+    *, claim: Claim, parquet: bytes, schema_version: int, requests: int, summary: CellSummary, progress: dict[str, object]
+) -> bool:
+    """Stores evidence, its digest and the summary, for the current attempt only, in one transaction.
+
+    False when another attempt has taken over: nothing is stored then. A cell that a guard stopped keeps what it measured,
+    and holds back the higher settings.
+    """
+    status = Cell.Status.MEASURED if summary.complete else Cell.Status.STOPPED
+    sha256 = hashlib.sha256(parquet).hexdigest()
+    with transaction.atomic():
+        _lock(claim.grid_id)
+        held = _held(claim).update(
+            status=status,
+            finished_at=timezone.now(),
+            summary=_storable(msgspec.to_builtins(summary)),
+            progress=_storable(progress | {"spent": _spent(claim, progress)}),
+            reason="" if summary.complete else summary.end_reason[:300],
+        )
+        if not held:
+            return False
+        _store_evidence(claim, parquet, schema_version, requests, sha256)
+        _end_attempt(claim, status, summary.end_reason)
+        cell = Cell.objects.select_related("grid__team").get(pk=claim.cell_id)
+        audit.record(
+            actor=f"worker {probe.claimant_host(claim.worker)}", verb=f"recorded {status} cell", subject=f"grid {claim.grid_id}",
+            team=cell.grid.team, after=sha256, changes={"cell": str(cell), "attempt": claim.attempt, "sha256": sha256},
+        )  # fmt: skip
+        _hold_back(cell, summary)
+        after_cell(claim.grid_id)
+    return True
+
+
+def give_back(*, claim: Claim, reason: str) -> bool:
+    """Ends the current attempt without a result because a person or the authorisation stopped the grid."""
+    with transaction.atomic():
+        _lock(claim.grid_id)
+        held = _held(claim).update(status=Cell.Status.NOT_RUN, finished_at=timezone.now(), reason=reason[:300])
+        if not held:
+            return False
+        _end_attempt(claim, Cell.Status.STOPPED, reason)
+        close_grid(grid_id=claim.grid_id, status=Grid.Status.STOPPED, reason=reason)
+    return True
+
+
+def interrupt(*, claim: Claim, reason: str) -> bool:
+    """Ends the current attempt as interrupted and queues the cell again, unless it was interrupted too often."""
+    with transaction.atomic():
+        _lock(claim.grid_id)
+        held = _held(claim).update(status=Cell.Status.QUEUED, claimed_by="", heartbeat_at=None, reason=reason[:300])
+        if not held:
+            return False
+        _end_attempt(claim, Cell.Status.INTERRUPTED, reason)
+        grid = Grid.objects.select_related("team").get(pk=claim.grid_id)
+        audit.record(
+            actor=f"worker {probe.claimant_host(claim.worker)}", verb="interrupted cell", subject=f"grid {grid.pk}",
+            team=grid.team, reason=reason, changes={"cell": claim.cell_id, "attempt": claim.attempt},
+        )  # fmt: skip
+        if _interrupted_too_often(claim.cell_id):
+            why = f"Interrupted {MOST_INTERRUPTIONS} times, the last: {reason}"
+            Cell.objects.filter(pk=claim.cell_id).update(status=Cell.Status.INTERRUPTED, reason=why[:300])
+            close_grid(grid_id=grid.pk, status=Grid.Status.STOPPED, reason=why)
+        after_cell(grid.pk)
+    return True
+
+
+def interrupt_stale(*, at: datetime) -> int:
+    """Queues cells again whose worker is dead or silent; how many. A dead process on this host needs no waiting."""
+    silent = at - timedelta(seconds=settings.STALE_AFTER_S)
+    found = 0
+    for cell in Cell.objects.filter(status=Cell.Status.RUNNING).select_related("hardware"):
+        if probe.claimant_gone(cell.claimed_by):
+            reason = f"The worker ({probe.claimant_host(cell.claimed_by)}) ended during the cell."
+        elif cell.heartbeat_at is None or cell.heartbeat_at < silent:
+            reason = f"No heartbeat of the worker ({probe.claimant_host(cell.claimed_by)}) for {settings.STALE_AFTER_S:g} s."
+        else:
+            continue
+        found += interrupt(claim=_claim_of(cell), reason=reason)
+    return found
+
+
+def after_cell(grid_id: int) -> None:
+    """Closes a grid that has nothing left to do or was asked to stop. Call inside the transaction that changed a cell."""
+    grid = Grid.objects.get(pk=grid_id)
+    cells = grid.cells.all()
+    if grid.status not in _OPEN or cells.filter(status=Cell.Status.RUNNING).exists():
+        bump(grid_id)
+    elif grid.stop_requested:
+        close_grid(grid_id=grid_id, status=Grid.Status.STOPPED, reason=grid.stop_reason)
+    elif not cells.filter(status__in=_WAITING).exists():
+        measured = cells.filter(status=Cell.Status.MEASURED).exists()
+        held = cells.filter(reason__startswith=gates.NOT_SAFE).values_list("reason", flat=True).first()
+        guard = cells.filter(status=Cell.Status.STOPPED).values_list("reason", flat=True).first()
+        status = Grid.Status.MEASURED if measured else Grid.Status.STOPPED
+        close_grid(grid_id=grid_id, status=status, reason=held or guard or "")
+    else:
+        bump(grid_id)
+
+
+def close_grid(*, grid_id: int, status: str, reason: str) -> bool:
+    """Ends an open grid: cells that wait become not run, with the reason. False when it was not open."""
+    with transaction.atomic():
+        closed = Grid.objects.filter(pk=grid_id, status__in=_OPEN).update(
+            status=status, stop_requested="", stop_reason=reason[:300], finished_at=timezone.now(),
+            progress_version=F("progress_version") + 1,
+        )  # fmt: skip
+        if closed:
+            Cell.objects.filter(grid_id=grid_id, status__in=_WAITING).update(status=Cell.Status.NOT_RUN, reason=reason[:300])
+            grid = Grid.objects.select_related("team").get(pk=grid_id)
+            audit.record(actor="system", verb=f"closed as {status}", subject=f"grid {grid_id}", team=grid.team, reason=reason)
+    return bool(closed)
+
+
+def bump(grid_id: int) -> None:
+    """Tells watching pages that something they show has changed."""
+    Grid.objects.filter(pk=grid_id).update(progress_version=F("progress_version") + 1)
+
+
+def _take(grid: Grid, cell: Cell, worker: str) -> Claim | None:
+    now = timezone.now()
+    spent = cell.progress.get("spent", {})
+    try:
+        with transaction.atomic():
+            held = _lock(grid.pk)
+            if held.status not in _OPEN or held.stop_requested:
+                return None
+            taken = Cell.objects.filter(pk=cell.pk, status=Cell.Status.QUEUED, attempt=cell.attempt).update(
+                status=Cell.Status.RUNNING, attempt=F("attempt") + 1, claimed_by=worker, heartbeat_at=now, started_at=now,
+                reason="", progress={"spent": spent},
+            )  # fmt: skip
+            if not taken:
+                return None
+            number = cell.attempt + 1
+            Attempt.objects.create(cell_id=cell.pk, number=number, worker=worker, started_at=now)
+            _started(grid, now, worker)
+    except IntegrityError:
+        # Another worker runs a cell on this host: the partial unique constraint allows one.
+        return None
+    return Claim(
+        cell.pk, grid.pk, number, worker, grid.hardware.slug, int(spent.get("requests", 0)), int(spent.get("tokens", 0))
+    )
+
+
+def _lock(grid_id: int) -> Grid:
+    """The grid's row, held to the end of the transaction. Every verb takes it first, so that no two can deadlock."""
+    return Grid.objects.select_for_update().get(pk=grid_id)
+
+
+def _started(grid: Grid, now: datetime, worker: str) -> None:
+    first = Grid.objects.filter(pk=grid.pk, status=Grid.Status.AUTHORIZED).update(
+        status=Grid.Status.RUNNING, started_at=now, stop_reason=""
+    )
+    if first:
+        audit.record(
+            actor=f"worker {probe.claimant_host(worker)}", verb="started", subject=f"grid {grid.pk}", team=grid.team,
+            before=grid.digest,
+        )  # fmt: skip
+    bump(grid.pk)
+
+
+def _tell(cell: Cell, reason: str) -> None:
+    told = Cell.objects.filter(~Q(reason=reason[:300]), pk=cell.pk, status=Cell.Status.QUEUED).update(reason=reason[:300])
+    if told:
+        bump(cell.grid_id)
+
+
+def _held(claim: Claim) -> QuerySet[Cell]:
+    return Cell.objects.filter(pk=claim.cell_id, attempt=claim.attempt, status=Cell.Status.RUNNING)
+
+
+def _claim_of(cell: Cell) -> Claim:
+    return Claim(cell.pk, cell.grid_id, cell.attempt, cell.claimed_by, cell.hardware.slug)
+
+
+def _end_attempt(claim: Claim, outcome: str, reason: str) -> None:
+    Attempt.objects.filter(cell_id=claim.cell_id, number=claim.attempt, ended_at__isnull=True).update(
+        ended_at=timezone.now(), outcome=outcome, reason=reason[:300]
+    )
+
+
+def _interrupted_too_often(cell_id: int) -> bool:
+    last = Attempt.objects.filter(cell_id=cell_id).order_by("-number").values_list("outcome", flat=True)
+    newest = list(last[:MOST_INTERRUPTIONS])
+    return newest == [Cell.Status.INTERRUPTED] * MOST_INTERRUPTIONS
+
+
+def _store_evidence(claim: Claim, parquet: bytes, schema_version: int, requests: int, sha256: str) -> None:
+    evidence = Evidence.objects.create(
+        cell_id=claim.cell_id, attempt=claim.attempt, schema_version=schema_version, sha256=sha256,
+        size_bytes=len(parquet), requests=requests,
+    )  # fmt: skip
+    for number, start in enumerate(range(0, len(parquet), CHUNK_BYTES)):
+        EvidenceChunk.objects.create(evidence=evidence, number=number, content=parquet[start : start + CHUNK_BYTES])
+
+
+def _hold_back(cell: Cell, summary: CellSummary) -> None:
+    """Marks what may not run after this cell: higher settings after a failed gate, this one too after a guard's stop."""
+    waiting = Cell.objects.filter(grid_id=cell.grid_id, status__in=_WAITING)
+    if not summary.complete:
+        waiting, why = waiting.filter(setting__gte=cell.setting), f"the guard stopped {cell.setting} offered: {summary.end_reason}"
+    else:
+        refused = gates.refusal(limits_of(cell.grid), summary)
+        if refused is None:
+            return
+        waiting, why = waiting.filter(setting__gt=cell.setting), refused
+    waiting.update(status=Cell.Status.NOT_RUN, reason=f"{gates.NOT_SAFE}{why}"[:300])
+
+
+def _spent(claim: Claim, progress: dict[str, object]) -> dict[str, int]:
+    return {
+        "requests": claim.spent_requests + _count(progress.get("requests")),
+        "tokens": claim.spent_tokens + _count(progress.get("tokens")),
+    }
+
+
+def _count(value: object) -> int:
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) else 0
+
+
+def _storable(value: object) -> object:
+    """JSON that PostgreSQL takes too: infinite numbers as the words "inf" and "-inf", not-a-number as null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if isinstance(value, dict):
+        return {key: _storable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(item) for item in value]
+    return value

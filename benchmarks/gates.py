@@ -1,0 +1,69 @@
+"""The gate between stages: whether it is safe to go on to a higher setting, judged from what was just measured."""
+
+from __future__ import annotations
+
+import math
+
+from benchmarks.engine.plan import GridLimits, Guard
+from benchmarks.engine.summary_types import CellSummary, ClassSummary
+from benchmarks.engine.terms import Outcome
+from benchmarks.stats.estimates import Estimate
+
+NOT_SAFE = "Not safe to go on: "
+"""Cells that the gate held back begin their reason so; resuming a grid does not queue them again."""
+
+_OURS = (Outcome.CANCELLED, Outcome.UNFINISHED)
+
+
+def refusal(limits: GridLimits, summary: CellSummary, guard: Guard | None = None) -> str | None:
+    """Why no higher setting may run after this cell, in words; None when it is safe to go on."""
+    rule = guard or Guard()
+    share = error_share(summary)
+    if rule.max_error_share is not None and share is not None and share > rule.max_error_share:
+        return f"{share:.1%} of requests failed at {_at(summary)}, more than {rule.max_error_share:.0%}."
+    if rule.max_p95_over_objective is None:
+        return None
+    ratio = worst_ratio(limits, summary)
+    if ratio is not None and ratio > rule.max_p95_over_objective:
+        shown = "among failed requests" if math.isinf(ratio) else f"{ratio:.2f} times the objective"
+        return f"p95 was {shown} at {_at(summary)}, more than {rule.max_p95_over_objective:g} times."
+    return None
+
+
+def error_share(summary: CellSummary) -> float | None:
+    """Failed requests over those that we did not end ourselves; None without any."""
+    judged = summary.scheduled - sum(summary.outcomes.get(outcome.value, 0) for outcome in _OURS)
+    if judged <= 0:
+        return None
+    return (judged - summary.outcomes.get(Outcome.OK.value, 0)) / judged
+
+
+def worst_ratio(limits: GridLimits, summary: CellSummary) -> float | None:
+    """The largest p95 over its objective among classes and times of the cell; None where nothing can be compared."""
+    ratios = [
+        figure / limit
+        for found in summary.classes
+        for estimate, limit in _pairs(limits, found)
+        if limit and (figure := _figure(estimate)) is not None
+    ]
+    return max(ratios, default=None)
+
+
+def _pairs(limits: GridLimits, found: ClassSummary) -> list[tuple[Estimate, float | None]]:
+    wanted = limits.classes.get(found.class_name)
+    if wanted is None:
+        return []
+    return [
+        (found.e2e_s.p95, wanted.e2e_s),
+        (found.ttft_s.p95, wanted.ttft_s),
+        (found.tpot_s.p95, wanted.tpot_s),
+    ]
+
+
+def _figure(estimate: Estimate) -> float | None:
+    """The point value, or the upper bound where too few points give no value."""
+    return estimate.value if estimate.value is not None else estimate.bound
+
+
+def _at(summary: CellSummary) -> str:
+    return f"{summary.offered_concurrency} offered, {summary.class_name}"

@@ -1,0 +1,332 @@
+"""What the grid pages show, computed from rows: the list's lines, the stage table, the live values with their limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+from django.db.models import Prefetch, QuerySet
+from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
+
+from benchmarks.engine.plan import ClassLimits, GridLimits, Guard
+from benchmarks.engine.summary_types import CellSummary
+from benchmarks.gates import NOT_SAFE, worst_ratio
+from benchmarks.models import Cell, Conditions, Grid
+from benchmarks.queries import FINISHED, grids_of, limits_of
+from benchmarks.templatetags.headroom import level
+
+EXPORT_COLUMNS = (
+    "grid", "name", "host", "runtime", "model", "workload", "status", "simulated", "settings", "classes", "repeats",
+    "cells_measured", "cells_total", "worst_p95_over_objective", "vram_peak_bytes", "host_memory_peak_bytes", "room",
+    "ambient_c", "power_source", "drawn_by", "drawn_at", "finished_at", "stop_reason",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GridLine:
+    """One grid in the list. `levels` go class by class, settings ascending; None means not recorded."""
+
+    grid: Grid
+    levels: tuple[str, ...]
+    columns: int
+    label: str
+    measured: int
+    total: int
+    worst_ratio: float | None
+    vram_peak_bytes: float | None
+    host_memory_peak_bytes: float | None
+    conditions: Conditions | None
+
+    def export(self) -> dict[str, object]:
+        """The line under the stable names of EXPORT_COLUMNS; times are ISO 8601 with offset."""
+        grid, room = self.grid, self.conditions
+        values = (
+            grid.pk, grid.name, grid.hardware.slug, f"{grid.runtime.slug} {grid.runtime.version}", grid.runtime.model_name,
+            f"{grid.workload.slug} {grid.workload.version}", grid.status, grid.simulated,
+            " ".join(map(str, grid.setting_values)), " ".join(grid.class_names), grid.repeats, self.measured, self.total,
+            _finite(self.worst_ratio), self.vram_peak_bytes, self.host_memory_peak_bytes, room.room if room else None,
+            room.ambient_c if room else None, room.power_source if room else None, grid.drawn_by.get_username(),
+            grid.drawn_at.isoformat(), grid.finished_at.isoformat() if grid.finished_at else None, grid.stop_reason,
+        )  # fmt: skip
+        return dict(zip(EXPORT_COLUMNS, values, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class StageCell:
+    """One square of the stage table. `kind`: done, now, wait, held or bad."""
+
+    kind: str
+    text: str
+    note: str = ""
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageRow:
+    name: str
+    objective: str
+    cells: tuple[StageCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveValue:
+    """One live value with the limit it is held to; `value` None reads "not recorded"."""
+
+    title: str
+    value: float | None
+    shown: str
+    unit: str
+    limit: float | None
+    top: float | None
+    note: str
+    limit_note: str
+
+
+def lines_of(team_id: int, chosen: dict[str, str]) -> QuerySet[Grid]:
+    """Grids of a team that the chosen filters let through, with all that a line needs, newest first."""
+    rows = grids_of(team_id).order_by("-pk")
+    if text := chosen.get("q"):
+        rows = rows.filter(name__icontains=text)
+    if host := chosen.get("host"):
+        rows = rows.filter(hardware__slug=host)
+    if status := chosen.get("status"):
+        rows = rows.filter(status=status)
+    if power := chosen.get("power"):
+        rows = rows.filter(conditions__phase=Conditions.Phase.BEFORE, conditions__power_source=power)
+    wanted = ("grid_id", "position", "setting", "class_name", "repeat", "status", "summary")
+    cells = Prefetch("cells", queryset=Cell.objects.only(*wanted).order_by("position"))
+    return rows.prefetch_related(cells, "conditions")
+
+
+def line(grid: Grid) -> GridLine:
+    """One line; needs the prefetches of `lines_of`."""
+    cells = list(grid.cells.all())
+    limits = limits_of(grid)
+    summaries = {cell.pk: summary for cell in cells if (summary := summary_of(cell))}
+    ratios = {pk: worst_ratio(limits, summary) for pk, summary in summaries.items()}
+    measured = sum(cell.status == Cell.Status.MEASURED for cell in cells)
+    return GridLine(
+        grid=grid,
+        levels=tuple(_levels(grid, cells, ratios)),
+        columns=len(grid.setting_values),
+        label=_("%(measured)s of %(total)s cells measured, settings %(settings)s by %(classes)s") % {
+            "measured": measured, "total": len(cells), "settings": ", ".join(map(str, grid.setting_values)),
+            "classes": ", ".join(grid.class_names),
+        },
+        measured=measured,
+        total=len(cells),
+        worst_ratio=max((r for r in ratios.values() if r is not None), default=None),
+        vram_peak_bytes=_peak(summaries.values(), "vram_used_bytes"),
+        host_memory_peak_bytes=_peak(summaries.values(), "host_memory_used_bytes"),
+        conditions=next((c for c in grid.conditions.all() if c.phase == Conditions.Phase.BEFORE), None),
+    )  # fmt: skip
+
+
+def stage_rows(grid: Grid, cells: Sequence[Cell]) -> list[StageRow]:
+    """The grid itself filling up: a row a class, a column a setting; the worst of its repeats stands for a square."""
+    limits = limits_of(grid)
+    return [
+        StageRow(
+            name=name,
+            objective=_objective_words(limits.classes.get(name)),
+            cells=tuple(
+                _stage_cell(grid, limits, [c for c in cells if c.class_name == name and c.setting == setting])
+                for setting in grid.setting_values
+            ),
+        )
+        for name in grid.class_names
+    ]
+
+
+def stage_states(grid: Grid, cells: Sequence[Cell]) -> list[tuple[int, str]]:
+    """For each setting: done, running, held or waiting."""
+    return [(setting, _stage_state([c for c in cells if c.setting == setting])) for setting in grid.setting_values]
+
+
+def what_next(grid: Grid, cells: Sequence[Cell]) -> str:
+    """What will happen next and why, in words; empty when the grid has ended."""
+    limits, guard = limits_of(grid), Guard()
+    if grid.stop_requested:
+        return _("The worker is stopping this grid: %(reason)s") % {"reason": grid.stop_reason}
+    waiting = [c for c in cells if c.status == Cell.Status.QUEUED]
+    running = next((c for c in cells if c.status == Cell.Status.RUNNING), None)
+    if not waiting:
+        return ""
+    following = waiting[0]
+    if running is None:
+        return following.reason or _("A worker of this host will take the next cell: %(n)s offered, %(name)s.") % {
+            "n": following.setting, "name": following.class_name,
+        }  # fmt: skip
+    if following.setting == running.setting:
+        return _("Next: %(name)s requests at %(n)s offered.") % {"n": following.setting, "name": following.class_name}
+    return _(
+        "%(n)s offered starts only if failures stay at or under %(errors)s, p95 of every class is at most %(times)s times its "
+        "objective, VRAM stays under %(vram)s and the GPU under %(temp)s C."
+    ) % {
+        "n": following.setting, "errors": f"{guard.max_error_share or 0:.0%}", "times": f"{guard.max_p95_over_objective or 0:g}",
+        "vram": f"{limits.max_vram_share:.0%}", "temp": f"{limits.max_temperature_c:g}",
+    }  # fmt: skip
+
+
+def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
+    """Eight values of the running cell, each with its limit."""
+    limits, guard, now = limits_of(grid), Guard(), cell.progress
+    goal = limits.classes.get(cell.class_name, _loosest(limits))
+    sent, failed = _number(now.get("requests")), _number(now.get("failed"))
+    share = failed / sent if sent and failed is not None else None
+    memory, vram = _number(now.get("host_memory_total_bytes")), _number(now.get("vram_total_bytes"))
+    return [
+        _seconds(_("p95 so far"), now.get("e2e_p95_s"), goal.e2e_s, _n(now.get("completed"))),
+        _seconds(_("TTFT p95 so far"), now.get("ttft_p95_s"), goal.ttft_s, _n(now.get("completed"))),
+        LiveValue(
+            _("In flight"), _number(now.get("in_flight")), _plain(now.get("in_flight")), "", float(cell.setting),
+            cell.setting * 1.2, _queued(now), _("offered %(n)s") % {"n": cell.setting},
+        ),
+        LiveValue(
+            _("Failed"), share, _plain(failed), _("of %(n)s") % {"n": _plain(sent)}, guard.max_error_share, 0.1, "",
+            _("stop at %(share)s") % {"share": f"{guard.max_error_share or 0:.0%}"},
+        ),
+        _bytes(_("VRAM"), now.get("vram_used_bytes"), vram, limits.max_vram_share, _("no GPU reading")),
+        _plain_limit(_("GPU temperature"), now.get("gpu_temperature_c"), "°C", limits.max_temperature_c),
+        _plain_limit(_("GPU board power"), now.get("gpu_power_w"), "W", limits.max_power_w),
+        _bytes(_("Host memory"), now.get("host_memory_used_bytes"), memory, guard.max_host_memory_share or 1.0, ""),
+    ]  # fmt: skip
+
+
+def cell_share(grid: Grid, cell: Cell, now: datetime) -> float | None:
+    """How much of warm-up and window has passed, 0 to 1; None before the cell started."""
+    if cell.started_at is None:
+        return None
+    whole_s = grid.window_s + grid.warmup_s
+    return min(1.0, max(0.0, (now - cell.started_at).total_seconds() / whole_s)) if whole_s else None
+
+
+def updated_at(cell: Cell | None) -> datetime | None:
+    """When the worker last said something about a running cell."""
+    said = cell.progress.get("at") if cell else None
+    return parse_datetime(said) if isinstance(said, str) else None
+
+
+def summary_of(cell: Cell) -> CellSummary | None:
+    return msgspec.convert(cell.summary, CellSummary, strict=False) if cell.summary else None
+
+
+def _levels(grid: Grid, cells: Sequence[Cell], ratios: dict[int, float | None]) -> Iterable[str]:
+    for name in grid.class_names:
+        for setting in grid.setting_values:
+            here = [c for c in cells if c.class_name == name and c.setting == setting]
+            known = [r for c in here if (r := ratios.get(c.pk)) is not None]
+            if any(c.status == Cell.Status.RUNNING for c in here):
+                yield "now"
+            elif known:
+                # An infinite p95 falls among failed requests: the far end of the scale, not "no result".
+                yield "q6" if math.isinf(max(known)) else level(max(known))
+            else:
+                yield "qn"
+
+
+def _stage_cell(grid: Grid, limits: GridLimits, repeats: Sequence[Cell]) -> StageCell:
+    running = next((c for c in repeats if c.status == Cell.Status.RUNNING), None)
+    if running is not None:
+        share = _number(running.progress.get("share"))
+        return StageCell("now", f"{share:.0%}" if share is not None else _("running"), share=share)
+    if any(c.status in (Cell.Status.QUEUED, Cell.Status.PLANNED) for c in repeats):
+        return StageCell("wait", _("Waits"), repeats[0].reason)
+    measured = [summary for c in repeats if (summary := summary_of(c))]
+    if not measured:
+        reason = next((c.reason for c in repeats if c.reason), "")
+        kind = "held" if reason.startswith(NOT_SAFE) else "bad"
+        return StageCell(kind, _("Not run"), reason.removeprefix(NOT_SAFE))
+    worst = max(measured, key=lambda s: worst_ratio(limits, s) or 0.0)
+    ratio = worst_ratio(limits, worst)
+    stopped = next((c.reason for c in repeats if c.status == Cell.Status.STOPPED), "")
+    return StageCell("bad" if stopped else "done", _p95_words(worst), stopped or _ratio_words(ratio))
+
+
+def _p95_words(summary: CellSummary) -> str:
+    times = [c.e2e_s.p95.value if c.e2e_s.p95.value is not None else c.e2e_s.p95.bound for c in summary.classes]
+    known = [t for t in times if t is not None]
+    if not known:
+        return _("too few for p95")
+    worst = max(known)
+    return _("p95 among failures") if math.isinf(worst) else f"{worst:.2f} s"
+
+
+def _ratio_words(ratio: float | None) -> str:
+    if ratio is None:
+        return ""
+    return _("over the objective") if math.isinf(ratio) else _("%(r).2f of objective") % {"r": ratio}
+
+
+def _stage_state(cells: Sequence[Cell]) -> str:
+    if any(c.status == Cell.Status.RUNNING for c in cells):
+        return "running"
+    if cells and all(c.status in FINISHED for c in cells):
+        return "held" if any(c.status != Cell.Status.MEASURED for c in cells) else "done"
+    return "waiting"
+
+
+def _objective_words(limits: ClassLimits | None) -> str:
+    if limits is None:
+        return ""
+    parts = [("", limits.e2e_s), ("TTFT ", limits.ttft_s), ("TPOT ", limits.tpot_s)]
+    return ", ".join(f"{name}{value:g} s" for name, value in parts if value is not None)
+
+
+def _loosest(limits: GridLimits) -> ClassLimits:
+    """For the mix of classes: its p95 so far is shown against the loosest class, since long requests make the tail."""
+    return max(limits.classes.values(), key=lambda c: c.e2e_s or 0.0, default=ClassLimits())
+
+
+def _seconds(title: str, value: object, limit: float | None, note: str) -> LiveValue:
+    number = _number(value)
+    shown = f"{number:.2f}" if number is not None else _("not yet")
+    top = limit * 1.2 if limit else number
+    return LiveValue(title, number, shown, "s", limit, top, note, _("objective %(s)g s") % {"s": limit} if limit else "")
+
+
+def _bytes(title: str, value: object, total: float | None, share: float, absent: str) -> LiveValue:
+    number = _number(value)
+    shown = f"{number / 2**30:.1f}" if number is not None else _("not recorded")
+    limit = total * share if total else None
+    note = _("of %(n).1f GiB") % {"n": total / 2**30} if total else absent
+    words = _("limit %(n).1f GiB") % {"n": limit / 2**30} if limit else ""
+    return LiveValue(title, number, shown, "GiB" if number is not None else "", limit, total, note, words)
+
+
+def _plain_limit(title: str, value: object, unit: str, limit: float | None) -> LiveValue:
+    number = _number(value)
+    shown = f"{number:.0f}" if number is not None else _("not recorded")
+    words = _("limit %(n)g %(unit)s") % {"n": limit, "unit": unit} if limit else _("no limit set")
+    return LiveValue(title, number, shown, unit if number is not None else "", limit, (limit or number or 1) * 1.1, "", words)
+
+
+def _queued(now: dict[str, object]) -> str:
+    waiting = _number(now.get("waiting"))
+    return _("%(n)d waiting in the runtime") % {"n": waiting} if waiting is not None else ""
+
+
+def _n(value: object) -> str:
+    number = _number(value)
+    return f"n = {number:.0f}" if number is not None else ""
+
+
+def _plain(value: object) -> str:
+    number = _number(value)
+    return f"{number:,.0f}" if number is not None else _("not yet")
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _finite(value: float | None) -> float | str | None:
+    return "inf" if value is not None and math.isinf(value) else value
+
+
+def _peak(summaries: Iterable[CellSummary], name: str) -> float | None:
+    return max((gauge.peak for s in summaries if (gauge := s.gauge(name))), default=None)

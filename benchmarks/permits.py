@@ -1,0 +1,106 @@
+"""Whether a cell may run now: the authorisation, its window and what is left of its ceilings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db.models import DurationField, ExpressionWrapper, F, Sum
+
+from benchmarks.models import Attempt, Authorization, Cell, Grid
+from benchmarks.queries import digest_of_grid, live_authorization
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Leave for one cell, with what the authorisation still allows. Times are seconds."""
+
+    authorization: Authorization
+    requests_left: int
+    tokens_left: int
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a cell may not run. `final` is false when waiting helps: the authorised time has not begun."""
+
+    reason: str
+    final: bool
+
+
+def permit(grid: Grid, *, setting: int, at: datetime) -> Permit | Refusal:
+    """Checks the live authorisation of a grid for a cell at `setting`, at that time."""
+    leave = live_authorization(grid)
+    if leave is None:
+        return Refusal("Nobody has authorised this grid, or the authorisation was revoked.", final=True)
+    refused = _bound(grid, leave) or _in_time(leave, at) or _concurrency(leave, setting)
+    return refused or _what_is_left(grid, leave, at)
+
+
+def in_force(leave: Authorization, at: datetime) -> bool:
+    return leave.revoked_at is None and leave.valid_from <= at < leave.valid_until
+
+
+def target_refusal(*addresses: str) -> str | None:
+    """Why this worker may not call one of these addresses; None when all are on the host's own list or empty."""
+    allowed = {host.strip("[]").lower() for host in settings.TARGET_HOSTS}
+    for address in filter(None, addresses):
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or (parts.hostname or "").lower() not in allowed:
+            return (
+                f"{address} is not on this worker's list of targets. "
+                "The host's operator can add it with HEADROOM_TARGET_HOSTS."
+            )
+    return None
+
+
+def _bound(grid: Grid, leave: Authorization) -> Refusal | None:
+    if leave.grid_digest != grid.digest or digest_of_grid(grid) != grid.digest:
+        return Refusal(f"The plan changed after authorisation {leave} was given.", final=True)
+    if leave.target != grid.runtime.endpoint:
+        return Refusal(f"Authorisation {leave} is for {leave.target}, the runtime is at {grid.runtime.endpoint}.", final=True)
+    return None
+
+
+def _in_time(leave: Authorization, at: datetime) -> Refusal | None:
+    if at < leave.valid_from:
+        return Refusal(f"Authorisation {leave} begins at {leave.valid_from:%Y-%m-%d %H:%M} UTC.", final=False)
+    if at >= leave.valid_until:
+        return Refusal(f"Authorisation {leave} ended at {leave.valid_until:%Y-%m-%d %H:%M} UTC.", final=True)
+    return None
+
+
+def _concurrency(leave: Authorization, setting: int) -> Refusal | None:
+    if setting > leave.max_concurrency:
+        return Refusal(f"Authorisation {leave} allows {leave.max_concurrency} at a time, the cell offers {setting}.", final=True)
+    return None
+
+
+def _what_is_left(grid: Grid, leave: Authorization, at: datetime) -> Permit | Refusal:
+    requests, tokens = _spent(grid, leave)
+    minutes_left = leave.max_minutes - _minutes_used(grid, leave)
+    requests_left, tokens_left = leave.max_requests - requests, leave.max_tokens - tokens
+    if requests_left <= 0:
+        return Refusal(f"Authorisation {leave} allows {leave.max_requests} requests, all sent.", final=True)
+    if tokens_left <= 0:
+        return Refusal(f"Authorisation {leave} allows {leave.max_tokens} tokens, all used.", final=True)
+    if minutes_left <= 0:
+        return Refusal(f"Authorisation {leave} allows {leave.max_minutes:g} minutes, all used.", final=True)
+    return Permit(leave, requests_left, tokens_left, min(minutes_left * 60, (leave.valid_until - at).total_seconds()))
+
+
+def _spent(grid: Grid, leave: Authorization) -> tuple[int, int]:
+    """Requests and tokens of every attempt since the authorisation, interrupted ones included."""
+    rows = Cell.objects.filter(grid=grid, started_at__gte=leave.authorized_at).values_list("progress", flat=True)
+    spent = [progress.get("spent", {}) for progress in rows]
+    return sum(int(s.get("requests", 0)) for s in spent), sum(int(s.get("tokens", 0)) for s in spent)
+
+
+def _minutes_used(grid: Grid, leave: Authorization) -> float:
+    took = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
+    attempts = Attempt.objects.filter(cell__grid=grid, started_at__gte=leave.authorized_at, ended_at__isnull=False)
+    total: timedelta | None = attempts.aggregate(total=Sum(took))["total"]
+    return total.total_seconds() / 60 if total else 0.0

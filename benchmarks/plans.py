@@ -1,0 +1,99 @@
+"""From a claimed cell to the plan that the engine runs."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import msgspec
+
+from benchmarks.engine.plan import CellPlan, ClassLimits, ClassPlan, Distribution, Fixed, GridLimits, Guard, Quantiles
+from benchmarks.models import Cell, LengthClass
+from benchmarks.permits import Permit
+from benchmarks.queries import MIXED, limits_of
+
+
+def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
+    """The plan of one cell under the ceilings that its authorisation still has.
+
+    Raises msgspec.ValidationError when a length class of the workload cannot be read.
+    """
+    grid, runtime = cell.grid, cell.grid.runtime
+    limits = limits_of(grid)
+    return CellPlan(
+        label=f"grid {grid.pk}, {cell.setting} offered, {cell.class_name}, repeat {cell.repeat}",
+        base_url=runtime.endpoint.rstrip("/"),
+        model=runtime.model_name,
+        api_key_env=key_variable(runtime.api_key_name),
+        runtime_kind=runtime.kind,
+        offered_concurrency=cell.setting,
+        class_name=cell.class_name,
+        classes=tuple(_class_plan(row, limits) for row in _wanted(cell)),
+        task=grid.workload.task,
+        seed=cell_seed(grid.workload.seed, cell.position),
+        warmup_s=grid.warmup_s,
+        window_s=grid.window_s,
+        max_requests=permit.requests_left,
+        max_tokens=permit.tokens_left,
+        max_wall_s=permit.seconds_left,
+        metrics_url=runtime.metrics_url,
+        gpu_metrics_url=runtime.gpu_metrics_url,
+        guard=_guard(limits, permit),
+        simulated=grid.simulated,
+    )
+
+
+def cell_seed(workload_seed: int, position: int) -> int:
+    """A seed of 32 bits, the same for the same workload and place in the grid."""
+    return int.from_bytes(hashlib.sha256(f"{workload_seed}:{position}".encode()).digest()[:4], "big")
+
+
+def key_variable(name: str) -> str:
+    """Environment variable of the worker that holds the named API key; a name can reach no other variable."""
+    return f"HEADROOM_KEY_{re.sub(r'[^A-Za-z0-9]+', '_', name).upper()}" if name else ""
+
+
+def _wanted(cell: Cell) -> list[LengthClass]:
+    rows = list(cell.grid.workload.classes.all())
+    return rows if cell.class_name == MIXED else [row for row in rows if row.name == cell.class_name]
+
+
+def _class_plan(row: LengthClass, limits: GridLimits) -> ClassPlan:
+    return ClassPlan(
+        name=row.name,
+        weight=row.weight,
+        prompt_tokens=_distribution(row.prompt_tokens),
+        output_tokens=_distribution(row.output_tokens),
+        limits=limits.classes.get(row.name, ClassLimits()),
+    )
+
+
+def _distribution(stored: object) -> Distribution:
+    found: Distribution = msgspec.convert(stored, Distribution)  # type: ignore[arg-type]
+    return found
+
+
+def _guard(limits: GridLimits, permit: Permit) -> Guard:
+    leave = permit.authorization
+    return Guard(
+        max_vram_share=limits.max_vram_share,
+        max_temperature_c=_lower(limits.max_temperature_c, leave.max_temperature_c),
+        max_power_w=_lower(limits.max_power_w, leave.max_power_w),
+    )
+
+
+def _lower(*values: float | None) -> float | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def largest_tokens(row: LengthClass) -> int:
+    """Prompt and output tokens of the largest request that a length class can draw."""
+    return sum(_largest(_distribution(stored)) for stored in (row.prompt_tokens, row.output_tokens))
+
+
+def _largest(found: Distribution) -> int:
+    if isinstance(found, Fixed):
+        return found.tokens
+    if isinstance(found, Quantiles):
+        return int(max(tokens for _, tokens in found.points))
+    return found.high

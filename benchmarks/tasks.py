@@ -1,0 +1,173 @@
+"""Doorbells: a task takes names, looks into the database for what is to be done, does one thing and rings again.
+
+A doubled ring finds nothing to do; a lost one is made good by the sweep and when a worker starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+
+from celery import shared_task
+from celery.signals import worker_ready
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from benchmarks import audit, claims, plans, probe, runs, worker
+from benchmarks.models import Cell, EndpointCheck, Grid, Hardware, HardwareProbe
+from benchmarks.permits import target_refusal
+
+log = logging.getLogger(__name__)
+
+RING_EXPIRES_S = 30
+SEEN_EVERY = timedelta(seconds=60)
+CHECK_RING_AFTER = timedelta(seconds=30)
+CHECK_GIVE_UP_AFTER = timedelta(minutes=10)
+
+
+def queue_for(slug: str) -> str:
+    """Name of the queue that the workers of this hardware serve."""
+    return str(settings.HARDWARE_QUEUE).format(slug=slug)
+
+
+def serves(slug: str) -> bool:
+    """Whether this worker may load that hardware: HEADROOM_HARDWARE lists slugs, `*` (the default) means all."""
+    named = os.environ.get("HEADROOM_HARDWARE", "*").replace(",", " ").split()
+    return "*" in named or slug in named
+
+
+def ring_bell(slug: str) -> None:
+    """Asks the workers of this hardware to look for a cell. A broker that does not answer only makes it later."""
+    _send(ring, slug, queue_for(slug))
+
+
+def ask_for_check(check: EndpointCheck) -> None:
+    """Asks the worker of the check's hardware to look at its endpoint."""
+    _send(check_endpoint, check.pk, queue_for(check.hardware.slug))
+
+
+@shared_task(name="benchmarks.tasks.ring")
+def ring(slug: str) -> None:
+    """Claims and runs one cell of this hardware, then rings again."""
+    if not serves(slug):
+        log.warning("rung for %s, which this worker does not serve", slug)
+        return
+    with _one_load_here() as free:
+        claim = claims.claim_next_cell(hardware_slugs=[slug], worker=probe.claimant()) if free else None
+        if claim is None:
+            return
+        worker.run_cell(claim)
+    ring_bell(slug)
+
+
+@shared_task(name="benchmarks.tasks.sweep")
+def sweep() -> None:
+    """Makes good what got lost: dead attempts, ended authorisations, bells nobody heard, checks nobody made."""
+    now = timezone.now()
+    claims.interrupt_stale(at=now)
+    runs.close_unauthorized(at=now)
+    waiting = Cell.objects.filter(
+        status=Cell.Status.QUEUED, grid__status__in=runs.OPEN, grid__stop_requested=""
+    ).values_list("hardware__slug", flat=True)
+    busy = Cell.objects.filter(status=Cell.Status.RUNNING).values_list("hardware__slug", flat=True)
+    for slug in sorted(set(waiting) - set(busy)):
+        ring_bell(slug)
+    unseen = Hardware.objects.exclude(worker_seen_at__gt=now - SEEN_EVERY)
+    for slug in unseen.values_list("slug", flat=True):
+        _send(probe_hardware, slug, queue_for(slug))
+    _sweep_checks(now)
+
+
+@shared_task(name="benchmarks.tasks.probe_hardware")
+def probe_hardware(slug: str) -> None:
+    """Stores what this host is, beside what a person declared; a probe like the last one is not stored again."""
+    if not serves(slug):
+        return
+    hardware = Hardware.objects.filter(slug=slug).first()
+    if hardware is None:
+        return
+    facts, now, name = probe.host_facts(), timezone.now(), probe.claimant_host(probe.claimant())
+    digest = audit.digest_of(facts)
+    last = hardware.probes.first()
+    if last is None or last.digest != digest:
+        HardwareProbe.objects.create(hardware=hardware, at=now, worker=name, facts=facts, digest=digest)
+    Hardware.objects.filter(pk=hardware.pk).update(worker_seen_at=now, worker_name=name)
+
+
+@shared_task(name="benchmarks.tasks.check_endpoint")
+def check_endpoint(pk: int) -> None:
+    """Looks at an endpoint, or sends it one request, as a person asked."""
+    check = EndpointCheck.objects.select_related("hardware").filter(pk=pk, status=EndpointCheck.Status.QUEUED).first()
+    if check is None or not serves(check.hardware.slug):
+        return
+    refused = target_refusal(check.endpoint)
+    result = {"ok": False, "problem": refused} if refused else _looked(check)
+    status = EndpointCheck.Status.DONE if not refused else EndpointCheck.Status.FAILED
+    EndpointCheck.objects.filter(pk=pk, status=EndpointCheck.Status.QUEUED).update(
+        status=status, result=result, finished_at=timezone.now()
+    )
+
+
+@worker_ready.connect
+def start_up(**_signal: object) -> None:
+    """A starting worker takes up what a dead one left, and says what its host is."""
+    try:
+        slugs = [slug for slug in Hardware.objects.values_list("slug", flat=True) if serves(slug)]
+    except DatabaseError as error:
+        log.warning("the database does not answer yet (%s); the sweep will ring", error)
+        return
+    finally:
+        # Children of the pool are forked from this process and must not share its connection.
+        connections.close_all()
+    for slug in slugs:
+        _send(probe_hardware, slug, queue_for(slug))
+    with contextlib.suppress(OperationalError):
+        sweep.apply_async(queue=settings.CELERY_TASK_DEFAULT_QUEUE, expires=RING_EXPIRES_S)
+
+
+def _send(task: object, argument: object, queue: str) -> None:
+    try:
+        task.apply_async(args=[argument], queue=queue, expires=RING_EXPIRES_S)  # type: ignore[attr-defined]
+    except (OperationalError, OSError) as error:
+        log.warning("the broker did not take a bell (%s); the sweep will ring again", error)
+
+
+def _looked(check: EndpointCheck) -> dict[str, object]:
+    from benchmarks.runtimes import look
+
+    key = os.environ.get(plans.key_variable(check.api_key_name), "") if check.api_key_name else ""
+    if check.kind == EndpointCheck.Kind.LOOK:
+        return look.look_at(check.endpoint, check.runtime_kind, api_key=key)
+    return look.test_request(check.endpoint, check.model_name, api_key=key)
+
+
+def _sweep_checks(now: object) -> None:
+    waiting = EndpointCheck.objects.filter(status=EndpointCheck.Status.QUEUED)
+    old = timezone.now() - CHECK_GIVE_UP_AFTER
+    waiting.filter(asked_at__lt=old).update(
+        status=EndpointCheck.Status.FAILED,
+        result={"ok": False, "problem": "No worker of this host answered in ten minutes. Is one running?"},
+        finished_at=now,
+    )
+    for check in waiting.filter(asked_at__lt=timezone.now() - CHECK_RING_AFTER).select_related("hardware"):
+        ask_for_check(check)
+
+
+@contextlib.contextmanager
+def _one_load_here() -> Iterator[bool]:
+    """True for the one process of this installation that may load anything now: two cells on one machine disturb each other."""
+    path = settings.VAR / "cells"
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / "busy.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True

@@ -1,0 +1,235 @@
+"""Runs one claimed cell: a child process that loads no Django does the load, this process watches, then stores the result.
+
+The child ends when its stdin closes, so it cannot outlive the worker. This process beats about once a second, and passes a
+stop on to the child: "drain" or "cancel" as a line on stdin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections
+from django.utils import timezone
+
+from benchmarks import claims, plans
+from benchmarks.claims import Claim, Pulse
+from benchmarks.engine import columns as engine_columns
+from benchmarks.engine import plan as engine_plan
+from benchmarks.engine import summary as engine_summary
+from benchmarks.engine.plan import CellPlan
+from benchmarks.models import Cell
+from benchmarks.permits import Permit, permit, target_refusal
+from benchmarks.records import parquet
+
+log = logging.getLogger(__name__)
+
+WATCH_EVERY_S = 1.0
+DRAIN_AT_MOST_S = 60.0
+CANCEL_AT_MOST_S = 10.0
+STORE_TRIES = 10
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What the watching loop knows about the child."""
+
+    pulse: Pulse = field(default_factory=Pulse)
+    progress: dict[str, object] = field(default_factory=dict)
+    asked: str = ""
+    asked_at: float = 0.0
+
+
+def run_cell(claim: Claim) -> None:
+    """Runs the claimed attempt to its end: recorded, given back, or interrupted and queued again."""
+    cell = Cell.objects.select_related("grid__runtime", "grid__workload", "grid__hardware").get(pk=claim.cell_id)
+    leave = permit(cell.grid, setting=cell.setting, at=timezone.now())
+    if not isinstance(leave, Permit):
+        claims.give_back(claim=claim, reason=leave.reason)
+        return
+    runtime = cell.grid.runtime
+    refused = target_refusal(runtime.endpoint, runtime.metrics_url, runtime.gpu_metrics_url)
+    if refused:
+        claims.give_back(claim=claim, reason=refused)
+        return
+    try:
+        plan = plans.cell_plan(cell=cell, permit=leave)
+    except msgspec.ValidationError as error:
+        claims.give_back(claim=claim, reason=f"The workload cannot be read: {error}")
+        return
+    with _folder(claim) as folder:
+        _run_plan(claim, plan, folder)
+
+
+def _run_plan(claim: Claim, plan: CellPlan, folder: Path) -> None:
+    (folder / "plan.json").write_bytes(engine_plan.encode(plan))
+    with (folder / "stderr").open("wb") as stderr:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.engine", str(folder / "plan.json"), str(folder / "log")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            cwd=settings.BASE_DIR,
+            env=_environment(plan),
+        )
+    try:
+        watch = _watched(claim, child)
+    finally:
+        _end(child)
+    if watch.pulse.lost:
+        log.warning("cell %s: attempt %s was taken over, its result is dropped", claim.cell_id, claim.attempt)
+        return
+    _conclude(claim, plan, folder, watch, child.returncode)
+
+
+def _watched(claim: Claim, child: subprocess.Popen[bytes]) -> _Watch:
+    """Beats and passes stops on until the child ends, its attempt is lost, or it does not heed a stop."""
+    watch = _Watch()
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    reader = threading.Thread(target=_read_lines, args=(child, lines), daemon=True)
+    reader.start()
+    while child.poll() is None and not watch.pulse.lost:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(WATCH_EVERY_S)
+        _take_progress(watch, lines)
+        _beat(claim, watch)
+        _pass_on(watch, child)
+        if _overdue(watch):
+            break
+    return watch
+
+
+def _beat(claim: Claim, watch: _Watch) -> None:
+    try:
+        watch.pulse = claims.beat(claim=claim, progress=watch.progress)
+    except DatabaseError as error:
+        log.warning("cell %s: no heartbeat (%s)", claim.cell_id, error)
+        close_old_connections()
+
+
+def _pass_on(watch: _Watch, child: subprocess.Popen[bytes]) -> None:
+    wanted = watch.pulse.stop
+    if not wanted or wanted == watch.asked or watch.asked == "cancel":
+        return
+    watch.asked, watch.asked_at = wanted, time.monotonic()
+    if child.stdin:
+        with contextlib.suppress(OSError):
+            child.stdin.write(f"{wanted}\n".encode())
+            child.stdin.flush()
+
+
+def _overdue(watch: _Watch) -> bool:
+    allowed_s = {"drain": DRAIN_AT_MOST_S, "cancel": CANCEL_AT_MOST_S}.get(watch.asked)
+    return allowed_s is not None and time.monotonic() - watch.asked_at > allowed_s
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Closes stdin, which ends the child; kills it when that does not help."""
+    if child.stdin:
+        with contextlib.suppress(OSError):
+            child.stdin.close()
+    try:
+        child.wait(CANCEL_AT_MOST_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    if child.stdout:
+        child.stdout.close()
+
+
+def _read_lines(child: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes]) -> None:
+    # The file is closed by the other thread once the child has ended.
+    with contextlib.suppress(ValueError, OSError):
+        for line in child.stdout or ():
+            lines.put(line)
+
+
+def _take_progress(watch: _Watch, lines: queue.SimpleQueue[bytes]) -> None:
+    """Keeps the newest of the JSON lines that the child wrote."""
+    with contextlib.suppress(queue.Empty):
+        while True:
+            line = lines.get_nowait()
+            with contextlib.suppress(ValueError):
+                found = json.loads(line)
+                if isinstance(found, dict):
+                    watch.progress = found
+
+
+def _conclude(claim: Claim, plan: CellPlan, folder: Path, watch: _Watch, returncode: int | None) -> None:
+    stopped = watch.pulse.stop
+    if returncode != 0 and not stopped:
+        claims.interrupt(claim=claim, reason=f"The load engine ended with {returncode}: {_last_words(folder)}")
+        return
+    try:
+        cols = engine_columns.from_log(folder / "log")
+        summary = engine_summary.summarise(cols, plan)
+    except (ValueError, OSError) as error:
+        if stopped:
+            claims.give_back(claim=claim, reason=watch.pulse.reason)
+        else:
+            claims.interrupt(claim=claim, reason=f"The log of the cell cannot be read: {error}")
+        return
+    if stopped and not summary.complete:
+        claims.give_back(claim=claim, reason=watch.pulse.reason)
+        return
+    _store(claim, parquet.write(cols), summary, watch)
+
+
+def _store(claim: Claim, content: bytes, summary: engine_summary.CellSummary, watch: _Watch) -> None:
+    """Records the result, trying again for a while when the database does not answer."""
+    requests = summary.scheduled + summary.warmup_requests
+    for attempt in range(STORE_TRIES):
+        try:
+            kept = claims.record(
+                claim=claim, parquet=content, schema_version=summary.schema, requests=requests, summary=summary,
+                progress=watch.progress | {"requests": requests},
+            )  # fmt: skip
+        except DatabaseError as error:
+            log.warning("cell %s: result not stored yet (%s)", claim.cell_id, error)
+            close_old_connections()
+            time.sleep(min(5.0, 0.5 * (attempt + 1)))
+            continue
+        if not kept:
+            log.warning("cell %s: attempt %s came too late, its result is dropped", claim.cell_id, claim.attempt)
+        return
+    log.error("cell %s: the database took no result in %s tries; the cell will be run again", claim.cell_id, STORE_TRIES)
+
+
+def _environment(plan: CellPlan) -> dict[str, str]:
+    """Only what the child needs: of all secrets of this worker it sees the one API key that its plan names."""
+    wanted = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
+    if plan.api_key_env:
+        wanted.add(plan.api_key_env)
+    return {name: value for name, value in os.environ.items() if name in wanted} | {"PYTHONUNBUFFERED": "1"}
+
+
+@contextlib.contextmanager
+def _folder(claim: Claim) -> Iterator[Path]:
+    """A folder for this attempt; those that killed workers left of earlier attempts go first."""
+    base: Path = settings.VAR / "cells"
+    for old in base.glob(f"{claim.cell_id}-*"):
+        shutil.rmtree(old, ignore_errors=True)
+    folder = base / f"{claim.cell_id}-{claim.attempt}"
+    folder.mkdir(parents=True, mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _last_words(folder: Path) -> str:
+    text = (folder / "stderr").read_text(encoding="utf-8", errors="replace").strip()
+    return text.splitlines()[-1][:200] if text else "it said nothing"
