@@ -1,0 +1,49 @@
+"""Claims that a capacity statement must not make: a number of users.
+
+A capacity is a rate at a setting, for one request mix on one machine. How many people that is depends on how often each
+of them asks, which nobody measured here.
+"""
+
+from __future__ import annotations
+
+import re
+
+INSTEAD = (
+    "A capacity is not a number of users. Say the rate at the setting instead: "
+    "“With N active sequences this configuration finished X requests a minute inside its objectives.”"
+)
+
+_WORDS = (
+    "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|sixteen|twenty|thirty|forty|fifty|sixty|seventy|"
+    "eighty|ninety|hundred|thousand|million|hundreds|thousands|dozens?|scores"
+)
+_NUMBER = rf"(?:\d[\d,.  ]*(?:k|m)?\+?|n|x|(?:{_WORDS})(?:[- ](?:{_WORDS}))*)"
+_LOOSE = rf"(?:{_NUMBER}|many|most|all|several|any number of|(?:a|one) (?:hundred|thousand|dozen|million)|more|unlimited)"
+_KIND = r"(?:[\w-]+ ){0,2}"
+_USERS = r"(?:users|end-users)"
+_PEOPLE = r"(?:people|persons|employees|staff|colleagues|customers|students|seats|agents|operators|visitors)"
+_CARRY = (
+    r"(?:support(?:s|ed|ing)?|handl(?:e|es|ed|ing)|serv(?:e|es|ed|ing)|carr(?:y|ies|ied|ying)|sustain(?:s|ed|ing)?|"
+    r"accommodat(?:e|es|ed|ing)|cop(?:e|es|ing) with|enough for|capacity (?:of|for)|room for|good for|sized for|scales? to|for)"
+)
+_AT_ONCE = r"(?:concurrent|simultaneous|parallel)"
+
+_CLAIMS = (
+    # "200 users", "eight concurrent users", "N users"; a number right before the word, or with a kind of user between.
+    re.compile(rf"\b{_NUMBER} ?{_KIND}{_USERS}\b", re.I),
+    # "supports many users", "supports all our users"
+    re.compile(rf"\b{_CARRY} (?:up to |about |around |at least |over |some |roughly )?{_LOOSE} (?:of )?{_KIND}{_USERS}\b", re.I),
+    # "handles up to 200 people", "for fifty employees"; people may also sign or approve, so a carrying word is needed.
+    re.compile(rf"\b{_CARRY} (?:up to |about |around |at least |over |some |roughly )?{_LOOSE} ?(?:of )?{_KIND}{_PEOPLE}\b", re.I),
+    re.compile(rf"\b{_LOOSE} {_AT_ONCE} {_PEOPLE}\b", re.I),
+    # "an 8-user service", "a 200-person office"
+    re.compile(rf"\b{_NUMBER}-(?:user|person|seat)\b", re.I),
+    # "users: 200", "users supported: 8", "number of users = 8"
+    re.compile(rf"\busers(?: supported| served| max(?:imum)?)? ?[:=] ?{_NUMBER}\b", re.I),
+)
+
+
+def refuse_users_claim(text: str) -> str | None:
+    """The sentence to use instead when `text` claims a number of users, else None."""
+    flat = " ".join(text.split())
+    return INSTEAD if any(claim.search(flat) for claim in _CLAIMS) else None
