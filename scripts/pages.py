@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-ERROR_CLASSES = ("error", "hr-bad")
+VOID = {"input", "br", "img", "hr", "meta", "link", "wbr"}
 
 
 class PageError(Exception):
@@ -36,6 +37,7 @@ class Page:
     text: str
     forms: list[Form]
     errors: list[str]
+    refusals: list[str]
 
     @property
     def path(self) -> str:
@@ -60,16 +62,30 @@ class _Reader(HTMLParser):
 
     def __init__(self, url: str) -> None:
         super().__init__()
-        self.url, self.forms, self.errors = url, [], []  # type: ignore[var-annotated]
+        self.url, self.forms = url, []  # type: ignore[var-annotated]
+        self.errors: list[str] = []
+        self.refusals: list[str] = []
         self._form: Form | None = None
         self._select = self._textarea = ""
         self._option: str | None = None
         self._depth, self._words = 0, []  # type: ignore[var-annotated]
+        self._into: list[str] = self.errors
+        self._messages = False
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         a = {name: value or "" for name, value in attrs}
-        if self._depth or any(word in name for name in a.get("class", "").split() for word in ERROR_CLASSES):
-            self._depth += tag not in {"input", "br", "img", "hr", "path", "use"}
+        marked = set(a.get("class", "").split())
+        self._messages = "hr-msgs" in marked or (self._messages and tag not in {"h1", "section", "form", "header"})
+        if not self._depth and ("errorlist" in marked or (self._messages and "hr-note-bad" in marked)):
+            self._into = self.refusals if self._messages else self.errors
+            self._depth = 1
+        elif self._depth:
+            self._depth += tag not in VOID
         if tag == "form":
             self._form = Form(urljoin(self.url, a.get("action") or self.url), a.get("method", "get").lower())
             self.forms.append(self._form)
@@ -116,7 +132,7 @@ class _Reader(HTMLParser):
         if self._depth:
             self._depth -= 1
             if not self._depth and self._words:
-                self.errors.append(" ".join(self._words))
+                self._into.append(" ".join(self._words))
                 self._words = []
         if tag == "form":
             self._form = None
@@ -133,7 +149,9 @@ def read(response: httpx.Response) -> Page:
     reader = _Reader(str(response.url))
     text = response.text if "html" in response.headers.get("content-type", "") else ""
     reader.feed(text)
-    return Page(str(response.url), response.status_code, text or response.text, reader.forms, reader.errors)
+    return Page(
+        str(response.url), response.status_code, text or response.text, reader.forms, reader.errors, reader.refusals
+    )
 
 
 class Visitor:
@@ -145,7 +163,7 @@ class Visitor:
             base_url=base_url, follow_redirects=True, timeout=60, headers={"Referer": base_url + "/"}
         )
         page = self.get("/login/")
-        page = self.send(page, username=username, password=password)
+        page = self.send(page, {"username": username, "password": password})
         if page.path.startswith("/login"):
             raise PageError(f"{username} could not sign in: {page.errors or page.words()[:300]}")
 
@@ -161,17 +179,26 @@ class Visitor:
             raise PageError(f"{self.username} asked for {path} and got {response.status_code}")
         return response.content
 
-    def send(self, page: Page, *, action: str = "", press: str = "", **values: str | list[str]) -> Page:
-        """Fills the form that has these fields and sends it; `press` names the button where a form has several."""
+    def send(
+        self,
+        page: Page,
+        values: Mapping[str, str | list[str]],
+        *,
+        action: str = "",
+        extra: Mapping[str, str] | None = None,
+    ) -> Page:
+        """Fills the form that has these fields and sends it; `extra` goes with it without being looked for.
+
+        `extra` is for a row that a script would have added to the page, and for the button that is pressed.
+        """
         form = page.form(*values, action=action)
-        data: dict[str, list[str]] = {k: list(v) for k, v in form.fields.items()}
-        for name, value in values.items():
-            data[name] = value if isinstance(value, list) else [value]
-        if press:
-            data[press.partition("=")[0]] = [press.partition("=")[2] or form.buttons.get(press, "")]
+        data = {name: list(value) for name, value in form.fields.items()}
+        data |= {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+        data |= {name: [value] for name, value in (extra or {}).items()}
         answer = read(self.client.post(form.action, data=data, headers={"Referer": page.url}))
-        if answer.status >= 400 or (answer.errors and answer.path == urlsplit(form.action).path):
-            said = "; ".join(answer.errors) or answer.words()[:400]
+        stayed = answer.path == urlsplit(form.action).path
+        if answer.status >= 400 or (answer.errors and stayed) or answer.refusals:
+            said = "; ".join([*answer.refusals, *answer.errors]) or answer.words()[:400]
             raise PageError(f"{self.username} sent {urlsplit(form.action).path} and got {answer.status}: {said}")
         return answer
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from argparse import ArgumentParser
-from pathlib import Path
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -14,23 +12,9 @@ from django.db import transaction
 
 from benchmarks import audit
 from benchmarks.models import Membership, Role, Team
+from capacity.management.accounts import read_passwords, write_passwords
 
 NAMES = {role: role.value.replace("_", "-") for role in Role}
-
-
-def read_passwords(path: Path) -> dict[str, str]:
-    """Username to password, as the file of an earlier run has them; empty without one."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {parts[0]: parts[1] for line in lines if len(parts := line.split()) == 2 and not line.startswith("#")}
-
-
-def write_passwords(path: Path, passwords: dict[str, str]) -> None:
-    """Mode 600 from the first byte on."""
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write("# Demonstration accounts of Headroom: username, password\n")
-        file.writelines(f"{name:<14} {password}\n" for name, password in passwords.items())
 
 
 class Command(BaseCommand):

@@ -1,0 +1,45 @@
+"""What `make run` and `make demo` register and measure: the simulated runtime, four settings, three length classes."""
+
+from __future__ import annotations
+
+from scripts.journey import Journey, LengthClass, Plan
+
+SETTINGS = (1, 2, 4, 8)
+OBJECTIVE = "Short answers quickly, long ones soon"
+E2E_LIMITS_S = {"short": 0.12, "median": 0.22, "long": 0.34}
+GRID_WITHIN_S = 300.0
+
+
+def demo_plan(endpoint: str, version: str) -> Plan:
+    """Work so short that a window of five seconds holds enough requests to judge."""
+    return Plan(
+        host="Demonstration host",
+        notes="This machine. The runtime on it is simulated, so nothing measured here says anything about it.",
+        runtime_name="Simulated runtime",
+        runtime_kind="simulator",
+        runtime_version=version,
+        model="headroom-simulated-demo",
+        endpoint=endpoint,
+        metrics_path="/metrics",
+        flags="python -m benchmarks.simulator --profile demo",
+        max_active=8,
+        context_tokens=4096,
+        classes=(
+            LengthClass("short", 16, 8, 50),
+            LengthClass("median", 48, 16, 35),
+            LengthClass("long", 96, 24, 15),
+        ),
+        settings=SETTINGS,
+        window_s=5.0,
+        warmup_s=1.0,
+        grid_name="Demonstration",
+    )
+
+
+def register_all(journey: Journey, plan: Plan) -> int:
+    """Host, runtime, workload, objective, in that order, then the grid; returns its number."""
+    journey.register_host(plan)
+    journey.register_runtime(plan)
+    journey.register_workload(plan)
+    journey.register_objective(OBJECTIVE, E2E_LIMITS_S)
+    return journey.draw(plan, name=plan.grid_name, objective=OBJECTIVE, workload=plan.grid_name, settings=plan.settings)

@@ -1,0 +1,50 @@
+"""Brings one folder of data up to date: tables, hashed static files, demonstration accounts and keys. One process.
+
+    HEADROOM_VAR=var python -m scripts.prepare
+
+What is there already is kept, and unchanged static files are not compressed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import sys
+from pathlib import Path
+
+import django
+from django.conf import settings
+from django.core.management import call_command
+
+
+def static_state() -> str:
+    """Changes whenever a static file or what compresses it does."""
+    sha = hashlib.sha256(django.__version__.encode())
+    for folder in settings.STATICFILES_DIRS:
+        for path in sorted(Path(folder).rglob("*")):
+            if path.is_file():
+                facts = path.stat()
+                sha.update(f"{path}{facts.st_size}{facts.st_mtime_ns}".encode())
+    return sha.hexdigest()
+
+
+def collect_static() -> None:
+    stamp = settings.VAR / "static.sha256"
+    state = static_state()
+    if stamp.exists() and stamp.read_text() == state and Path(settings.STATIC_ROOT).is_dir():
+        return
+    call_command("collectstatic", interactive=False, verbosity=0, clear=True)
+    stamp.write_text(state)
+
+
+def main() -> int:
+    django.setup()
+    call_command("migrate", interactive=False, verbosity=0)
+    collect_static()
+    call_command("demo_accounts", stdout=sys.stdout)
+    call_command("make_keys", demonstration=True, stdout=io.StringIO())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
