@@ -34,7 +34,12 @@ def look_at(base_url: str, kind: str, api_key: str = "", client: httpx.Client | 
     return read_look(kind, responses)
 
 
-def test_request(base_url: str, model: str, api_key: str = "", client: httpx.Client | None = None) -> TestResult:
+def test_request(
+    base_url: str,
+    model: str,
+    api_key: str = "",  # noqa: PT028
+    client: httpx.Client | None = None,  # noqa: PT028
+) -> TestResult:
     """One short streamed chat request, judged in words."""
     request = {
         "model": model,
