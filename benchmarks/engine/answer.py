@@ -1,7 +1,7 @@
 """From the events of one answer to its single outcome. Knows no socket and reads no clock: every time is an argument.
 
-The rule is docs/measuring: ok needs HTTP 200, content, a finish_reason that says how the text ended, no error event, and
-every event parsed. `[DONE]` alone is not success: several runtimes send it after an error.
+The rule is docs/measuring: ok needs HTTP 200, content, a finish_reason that says how the text ended, no error event,
+and every event parsed. `[DONE]` alone is not success: several runtimes send it after an error.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Answer:
             self._take(chunk, t_ns)
 
     def eof(self, t_ns: int) -> None:
-        """The stream ended in good order. A finish_reason and a clean end are a terminal marker too (no [DONE] sent)."""
+        """The stream ended in good order. A finish_reason and a clean end are a terminal marker too (no [DONE]
+        sent)."""
         if self.finish_reason is not None and self.t_end_ns is None:
             self.t_end_ns = t_ns
 

@@ -1,4 +1,5 @@
-"""A cell's evidence as columns: what a log holds, in arrays. A million requests fit where a million objects would not."""
+"""A cell's evidence as columns: what a log holds, in arrays. A million requests fit where a million objects would
+not."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 # The code of an outcome, phase or token source is its place here; the text is what Parquet holds.
-OUTCOMES: tuple[str, ...] = tuple(Outcome)
-PHASES: tuple[str, ...] = tuple(Phase)
-TOKEN_SOURCES: tuple[str, ...] = tuple(TokenSource)
+OUTCOMES: tuple[str, ...] = tuple(member.value for member in Outcome)
+PHASES: tuple[str, ...] = tuple(member.value for member in Phase)
+TOKEN_SOURCES: tuple[str, ...] = tuple(member.value for member in TokenSource)
 
 PLAIN_INTS = ("index", "slot", "attempt", "t_scheduled_ns", "intended_prompt_tokens", "asked_output_tokens")
 MASKED_INTS = (
@@ -63,7 +64,8 @@ class MaskedFloats:
 
 @dataclass(frozen=True)
 class Requests:
-    """One row per request, in the order of the log. `resent` is a plain truth; gaps lie flat, row i at offsets[i:i + 2]."""
+    """One row per request, in the order of the log. `resent` is a plain truth; gaps lie flat, row i at offsets[i:i +
+    2]."""
 
     plain: dict[str, Ints]
     masked: dict[str, MaskedInts]

@@ -1,4 +1,5 @@
-"""When a cell must stop: pure decisions over the last readings and outcomes. A stop is a result; its reason is in words."""
+"""When a cell must stop: pure decisions over the last readings and outcomes. A stop is a result; its reason is in
+words."""
 
 from __future__ import annotations
 
@@ -50,15 +51,10 @@ def latest(readings: Sequence[Reading], before: Latest) -> Latest:
     return Latest(values=values, swap_at_start_bytes=swap)
 
 
-def stop_reason(
-    guard: Guard, now: Latest, recent: Sequence[Seen], limits: Mapping[str, ClassLimits]
-) -> str | None:
+def stop_reason(guard: Guard, now: Latest, recent: Sequence[Seen], limits: Mapping[str, ClassLimits]) -> str | None:
     """Why to stop now, or None. `recent` holds at most the last `guard.error_share_over` finished requests."""
     return (
-        _memory(guard, now)
-        or _heat_and_power(guard, now)
-        or _errors(guard, recent)
-        or _slowness(guard, recent, limits)
+        _memory(guard, now) or _heat_and_power(guard, now) or _errors(guard, recent) or _slowness(guard, recent, limits)
     )
 
 
@@ -74,9 +70,9 @@ def _memory(guard: Guard, now: Latest) -> str | None:
 def _host_memory(guard: Guard, now: Latest) -> str | None:
     host = {name: value for (name, device), value in now.values.items() if not device}
     used, total = host.get("host_memory_used_bytes"), host.get("host_memory_total_bytes")
-    if used is not None and total and guard.max_host_memory_share is not None:
-        if used / total > guard.max_host_memory_share:
-            return f"host memory at {used / total:.0%}, limit {guard.max_host_memory_share:.0%}"
+    share = used / total if used is not None and total else None
+    if share is not None and guard.max_host_memory_share is not None and share > guard.max_host_memory_share:
+        return f"host memory at {share:.0%}, limit {guard.max_host_memory_share:.0%}"
     swap, before = host.get("host_swap_used_bytes"), now.swap_at_start_bytes
     if swap is not None and before is not None and swap - before > MAX_SWAP_GROWTH_BYTES:
         return f"swap grew by {(swap - before) / 2**20:.0f} MiB, limit 256 MiB"

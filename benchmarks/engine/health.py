@@ -52,7 +52,8 @@ class Monitor:
 
 
 def lag_limit_ms(plan: CellPlan) -> float:
-    """5 ms, or 5 % of the tightest objective if that is less. TPOT is left out: lag shifts it by its part per token only."""
+    """5 ms, or 5 % of the tightest objective if that is less. TPOT is left out: lag shifts it by its part per token
+    only."""
     times = [t for c in plan.classes for t in (c.limits.e2e_s, c.limits.ttft_s) if t is not None]
     return min([MAX_LAG_MS, *(MAX_LAG_OF_OBJECTIVE * 1000 * t for t in times)])
 

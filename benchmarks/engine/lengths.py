@@ -10,7 +10,8 @@ from benchmarks.engine.plan import Distribution, Fixed, Lognormal, Normal, Quant
 
 
 def sample(distribution: Distribution, dice: np.random.Generator) -> int:
-    """One length, at least 1, inside the distribution's own `low` and `high`. Truncated shapes are clipped, not redrawn."""
+    """One length, at least 1, inside the distribution's own `low` and `high`. Truncated shapes are clipped, not
+    redrawn."""
     match distribution:
         case Fixed(tokens=tokens):
             drawn = float(tokens)

@@ -1,8 +1,8 @@
 """The append-only log of a cell: one magic line, then framed, checksummed records.
 
-Layout: `HEADROOM-LOG 1\\n`, then per frame a little-endian u32 payload length, a u32 CRC-32 of the payload, and the payload,
-MessagePack of one `terms.Frame`. A reader stops at the first frame that is short, fails its checksum or does not decode;
-everything before it stands.
+Layout: `HEADROOM-LOG 1\\n`, then per frame a little-endian u32 payload length, a u32 CRC-32 of the payload, and the
+payload, MessagePack of one `terms.Frame`. A reader stops at the first frame that is short, fails its checksum or does
+not decode; everything before it stands.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class NotALogError(ValueError):
 
 
 class LogWriter:
-    """Appends frames through a buffer; `close` flushes and fsyncs. The file must not exist yet: a log is written once."""
+    """Appends frames through a buffer; `close` flushes and fsyncs. The file must not exist yet: a log is written
+    once."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("xb", buffering=BUFFER_BYTES)

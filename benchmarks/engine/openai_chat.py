@@ -1,7 +1,8 @@
 """The words of OpenAI-shaped chat answers, typed: chunks of a stream, whole bodies, and errors in every known spelling.
 
-Runtimes differ in where they put things (`facts` in docs/runtimes): reasoning text in `reasoning` or `reasoning_content`,
-usage on the last chunk, on each, or never, errors flat or nested. What is decoded here is already in one shape.
+Runtimes differ in where they put things (`facts` in docs/runtimes): reasoning text in `reasoning` or
+`reasoning_content`, usage on the last chunk, on each, or never, errors flat or nested. What is decoded here is already
+in one shape.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The engine's tie to the process that started it: commands on stdin, and an end when that process ends.
 
-stdin is held open by the parent for the engine's whole life. A line `drain` or `cancel` is a command; its end means that
-the parent is gone, and the engine leaves at once. On Linux the kernel kills it as well (PR_SET_PDEATHSIG).
+stdin is held open by the parent for the engine's whole life. A line `drain` or `cancel` is a command; its end means
+that the parent is gone, and the engine leaves at once. On Linux the kernel kills it as well (PR_SET_PDEATHSIG).
 """
 
 from __future__ import annotations

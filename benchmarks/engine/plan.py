@@ -116,8 +116,8 @@ class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(plan: CellPlan) -> bytes:
-    """Canonical JSON: sorted keys, no spaces."""
-    return msgspec.json.encode(plan, order="sorted")
+    """Canonical JSON: sorted keys, no spaces, and 5 in a float field written as 5.0 whoever built the plan."""
+    return msgspec.json.encode(decode(msgspec.json.encode(plan)), order="sorted")
 
 
 def decode(data: bytes) -> CellPlan:

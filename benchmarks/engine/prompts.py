@@ -1,37 +1,24 @@
 """Synthetic prompts from a seed: a unique marker at the front, then words, then a task whose answer can be checked.
 
-Request number i of a seed is the same whatever was built before it, so the same seed is the same workload. Words are made
-up: two consonant-vowel pairs, one token each on the tiny model and on the simulator; on another tokeniser a word is about
-two tokens, and the server's own count shows it.
+Request number i of a seed is the same whatever was built before it, so the same seed is the same workload. Words are
+made up: one token each on the tiny model and on the simulator; on another tokeniser a word is about two tokens, and the
+server's own count shows it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 
 import msgspec
 import numpy as np
 
 from benchmarks.engine import lengths
 from benchmarks.engine.plan import CellPlan, ClassPlan
+from benchmarks.runtimes.vocabulary import WORD_COUNT, WORDS
 
 MIXED = "mixed"
-WORD_COUNT = 256
-WORD_SEED = 7
 MARKER_WORDS = 4  # 256 ** 4 requests before a marker repeats
 STREAMS = {"prompts": 1, "order": 2}
-
-
-def made_up_words() -> tuple[str, ...]:
-    """The 256 words of the tiny model: a seeded choice of all pairs of consonant-vowel pairs, sorted."""
-    pairs = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
-    words = ["".join(pair) for pair in itertools.product(pairs, pairs)]
-    np.random.default_rng(WORD_SEED).shuffle(words)
-    return tuple(sorted(words[:WORD_COUNT]))
-
-
-WORDS = made_up_words()
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,19 +106,20 @@ def _filled(marker: list[str], count: int, dice: np.random.Generator) -> list[st
 
 
 def _words_task(marker: list[str], prompt_tokens: int, _output: int, dice: np.random.Generator) -> tuple[str, str]:
-    # The leading space makes the first word one token as well; a random-weight model answers in words whatever is asked.
+    # The leading space makes the first word one token as well; a random-weight model answers in words whatever is
+    # asked.
     return " " + " ".join(_filled(marker, prompt_tokens, dice)), ""
 
 
 def _echo_task(marker: list[str], prompt_tokens: int, output_tokens: int, dice: np.random.Generator) -> tuple[str, str]:
     expected = " ".join(WORDS[i] for i in dice.integers(0, WORD_COUNT, size=max(1, output_tokens // 4)))
-    ask = f"Repeat exactly these words and nothing else: {expected}"
+    ask = f"\nAnswer exactly: {expected}"
     return _before(ask, marker, prompt_tokens, dice), expected
 
 
 def _arithmetic_task(marker: list[str], prompt_tokens: int, _output: int, dice: np.random.Generator) -> tuple[str, str]:
     left, right = (int(n) for n in dice.integers(100, 1000, size=2))
-    ask = f"What is {left} + {right} ? Answer with the number alone."
+    ask = f"\nWhat is {left} + {right} ? Answer with the number alone."
     return _before(ask, marker, prompt_tokens, dice), str(left + right)
 
 

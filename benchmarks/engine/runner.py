@@ -1,7 +1,9 @@
-"""One cell, closed loop: a fixed number of requests kept in flight, warm-up handed over, then the window, then the drain.
+"""One cell, closed loop: a fixed number of requests kept in flight, warm-up handed over, then the window, then the
+drain.
 
-A request belongs to warm-up or window by the time it was issued, so load does not fall between the two. Nothing is issued
-after the window; requests in flight then finish within their own limits. Every issued request leaves exactly one record.
+A request belongs to warm-up or window by the time it was issued, so load does not fall between the two. Nothing is
+issued after the window; requests in flight then finish within their own limits. Every issued request leaves exactly one
+record.
 """
 
 from __future__ import annotations
@@ -34,8 +36,6 @@ BUILD_AHEAD_S = 0.25
 PAUSE_AFTER = frozenset(
     {Outcome.REJECTED, Outcome.REFUSED, Outcome.SERVER_ERROR, Outcome.CONNECT_ERROR, Outcome.CLIENT_FAULT}
 )
-
-type_readings = Iterable[Reading | NotReported]
 
 
 class Cell:
@@ -70,7 +70,8 @@ class Cell:
         self._sent = self._finished = self._ok = self._tokens = 0
 
     def command(self, word: str) -> None:
-        """`drain`: issue no more and let answers finish. `cancel`: end the requests in flight too. Other words: nothing."""
+        """`drain`: issue no more and let answers finish. `cancel`: end the requests in flight too. Other words:
+        nothing."""
         if word == "drain":
             self._end("stopped: drain was asked for")
         elif word == "cancel":
@@ -93,13 +94,17 @@ class Cell:
             await self._conduct()
             await self._drain(drivers)
         finally:
+            for driver in drivers:
+                driver.cancel()  # only after a fault of our own is one still running
+            await asyncio.gather(*drivers, return_exceptions=True)
             for slot in self._slots:
                 await slot.close()
             gc.unfreeze()
         return self._write_end()
 
     def _build_ahead(self) -> None:
-        """Requests are built before the first is sent, up to a quarter of a second of work; the rest as they are needed."""
+        """Requests are built before the first is sent, up to a quarter of a second of work; the rest as they are
+        needed."""
         until = time.monotonic() + BUILD_AHEAD_S
         while len(self._prepared) < self._plan.max_requests and time.monotonic() < until:
             self._prepared.append(self._workload.build(len(self._prepared)))
@@ -111,7 +116,7 @@ class Cell:
             await self._pause(self._next_tick_s())
             now_s = time.monotonic()
             self._log_readings()
-            reason = guard.stop_reason(self._plan.guard, self._latest, self._recent, self._limits)
+            reason = guard.stop_reason(self._plan.guard, self._latest, list(self._recent), self._limits)
             if reason is not None:
                 self._end(f"guard: {reason}", Outcome.CANCELLED)
             elif now_s - self._began_s >= self._plan.max_wall_s:
@@ -152,7 +157,8 @@ class Cell:
                 slot.interrupt(interrupt_as)
 
     async def _drain(self, drivers: list[asyncio.Task[None]]) -> None:
-        """Waits for the requests in flight, at most the plan's total limit and its wall time; the rest is unfinished."""
+        """Waits for the requests in flight, at most the plan's total limit and its wall time; the rest is
+        unfinished."""
         self._stage = Stage.DRAIN
         self._monitor.stop()
         stopped_ns = time.monotonic_ns()
@@ -165,7 +171,8 @@ class Cell:
                 self._interrupt_as = Outcome.UNFINISHED
                 for slot in self._slots:
                     slot.interrupt(Outcome.UNFINISHED)
-            done, waiting = await asyncio.wait(waiting, timeout=min(PROGRESS_EVERY_S, max(TICK_S, until_s - time.monotonic())))
+            patience_s = min(PROGRESS_EVERY_S, max(TICK_S, until_s - time.monotonic()))
+            done, waiting = await asyncio.wait(waiting, timeout=patience_s)
             for task in done:
                 task.result()
             self._log_readings()

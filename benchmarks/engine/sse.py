@@ -1,8 +1,9 @@
 """Server-sent events from bytes, by the letter of the WHATWG specification ("9.2.6 Interpreting an event stream").
 
-Lines end at LF, CRLF or CR and at nothing else: `str.splitlines` would also cut at U+2028 or U+0085, which may stand raw
-inside JSON. Lines are assembled as bytes, so a character cut between two network reads is whole again before anything
-decodes it. An event that the stream's end leaves without its blank line is discarded, as the specification says.
+Lines end at LF, CRLF or CR and at nothing else: `str.splitlines` would also cut at U+2028 or U+0085, which may stand
+raw inside JSON. Lines are assembled as bytes, so a character cut between two network reads is whole again before
+anything decodes it. An event that the stream's end leaves without its blank line is discarded, as the specification
+says.
 """
 
 from __future__ import annotations

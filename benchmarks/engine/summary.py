@@ -1,7 +1,8 @@
 """A cell's summary: a pure function of its columns, so that anyone can recompute it from the evidence alone.
 
-Membership is by issue time: a request belongs to the window when it was issued inside it, wherever it ended. Failed requests
-are infinite in `e2e_s` and `ttft_s`, so refusing never improves a result; they are absent from the `_ok_` tails and TPOT.
+Membership is by issue time: a request belongs to the window when it was issued inside it, wherever it ended. Failed
+requests are infinite in `e2e_s` and `ttft_s`, so refusing never improves a result; they are absent from the `_ok_`
+tails and TPOT.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ _UNKNOWN_HEALTH = ClientHealth(
 
 
 def times_of(requests: Requests) -> Times:
-    """User-view times from t_scheduled. A negative duration makes its request not ok here, and so infinite; no other."""
+    """User-view times from t_scheduled. A negative duration makes its request not ok here, and so infinite; no
+    other."""
     e2e = _between(requests, "t_end_ns")
     ttft = _between(requests, "t_first_ns")
     tpot = _tpot(requests)
@@ -101,7 +103,8 @@ def _between(requests: Requests, name: str) -> Floats:
 
 
 def _tpot(requests: Requests) -> Floats:
-    """(t_last - t_first) / (tokens - tokens of the first chunk, or 1 where no chunk told); NaN without two such tokens."""
+    """(t_last - t_first) / (tokens - tokens of the first chunk, or 1 where no chunk told); NaN without two such
+    tokens."""
     first, last = requests.masked["t_first_ns"], requests.masked["t_last_ns"]
     tokens, in_first = requests.masked["output_tokens"], requests.masked["first_chunk_tokens"]
     later = tokens.values - np.where(in_first.known, in_first.values, 1)

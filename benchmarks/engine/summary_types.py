@@ -84,7 +84,8 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def as_json(summary: CellSummary) -> dict[str, object]:
-    """Plain values for a JSON column. JSON has no infinity (PostgreSQL refuses it), so it is written as the text "inf"."""
+    """Plain values for a JSON column. JSON has no infinity (PostgreSQL refuses it), so it is written as the text
+    "inf"."""
     plain = _spell_infinity(msgspec.to_builtins(summary))
     assert isinstance(plain, dict)
     return plain

@@ -1,4 +1,5 @@
-"""The words of measuring: outcomes, token sources, and the records that a log holds. Times are monotonic nanoseconds."""
+"""The words of measuring: outcomes, token sources, and the records that a log holds. Times are monotonic
+nanoseconds."""
 
 from __future__ import annotations
 
@@ -60,8 +61,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header"):
 class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     """One attempt of one request. Missing times and counts are None, never zero.
 
-    `t_end_ns` is the terminal marker, so only an answer that came to its end has one; `t_closed_ns` is when the client was
-    done with the request, whatever its outcome. `first_chunk_tokens` is known only where usage comes on every chunk.
+    `t_end_ns` is the terminal marker, so only an answer that came to its end has one; `t_closed_ns` is when the client
+    was done with the request, whatever its outcome. `first_chunk_tokens` is known only where usage comes on every
+    chunk.
     """
 
     index: int
@@ -95,7 +97,8 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, tag="reading"):
-    """One telemetry value. `name` is canonical with its unit, `source` says who answered, `device` is a UUID or empty."""
+    """One telemetry value. `name` is canonical with its unit, `source` says who answered, `device` is a UUID or
+    empty."""
 
     t_ns: int
     name: str

@@ -1,9 +1,10 @@
 """Requests over HTTP/1.1: one client and one connection per slot, and every limit told apart in the outcome.
 
-One shared pool rescans all its connections on each request, so slots share nothing. There are no hidden retries, no proxy
-environment, no redirects: the client never leaves its target. Two limits run while an answer is awaited: the first-byte
-limit until the first text of the answer (headers, role-only chunks and comments do not end it, since a runtime may send
-those before it has computed anything), then the idle limit, re-armed by each event but not by comments.
+One shared pool rescans all its connections on each request, so slots share nothing. There are no hidden retries, no
+proxy environment, no redirects: the client never leaves its target. Two limits run while an answer is awaited: the
+first-byte limit until the first text of the answer (headers, role-only chunks and comments do not end it, since a
+runtime may send those before it has computed anything), then the idle limit, re-armed by each event but not by
+comments.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class Slot:
 
     def interrupt(self, outcome: Outcome) -> None:
         """Ends the request in flight, if any, as `outcome`; what it had received is kept."""
-        if self._limit is not None:
+        if self._limit is not None and not self._limit.expired():
             self._interrupted = outcome
             self._limit.reschedule(time.monotonic())
 
@@ -220,7 +221,7 @@ class Slot:
             exchange.answer.fail(*refusal(response.status_code, bytes(body), response.headers.get("location", "")))
 
     def _arm(self, seconds: float) -> None:
-        if self._limit is not None and self._interrupted is None:
+        if self._limit is not None and self._interrupted is None and not self._limit.expired():
             self._limit.reschedule(min(time.monotonic() + seconds, self._total_deadline_s))
 
     def _timed_out(self, exchange: Exchange) -> None:

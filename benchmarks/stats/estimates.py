@@ -8,10 +8,10 @@ import msgspec
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """One quantile of a sample, in the sample's own unit.
 
-    `value` is None when too few points stand behind it (p95 from fewer than 20 is just the maximum); `lower` and `upper`
-    are the two-sided 95 % order-statistic bounds, `bound` the one-sided 95 % upper bound that gates are judged with,
-    each None where the sample has no such order statistic. `needs` says how many more requests would give `bound`.
-    Infinite values mean that the quantile falls among failed requests.
+    `value` is None when too few points stand behind it (p95 from fewer than 20 is just the maximum); `lower` and
+    `upper` are the two-sided 95 % order-statistic bounds, `bound` the one-sided 95 % upper bound that gates are judged
+    with, each None where the sample has no such order statistic. `needs` says how many more requests would give
+    `bound`. Infinite values mean that the quantile falls among failed requests.
     """
 
     q: float

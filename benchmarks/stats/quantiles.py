@@ -1,9 +1,9 @@
 """Quantiles that know how much they may say: nearest rank, exact order-statistic bounds, and what is still needed.
 
-A bound on the q-quantile is an order statistic chosen by the binomial law of the count of values below it (Hahn and Meeker,
-*Statistical Intervals*, section 5.2). "The upper bound is under the limit" is then the same statement as the gate
-"P(Binomial(n, 1 - q) <= misses) <= alpha", so the two cannot disagree. Infinite values are allowed: a failed request has
-no finite time, and a quantile or bound that falls among failures is infinite.
+A bound on the q-quantile is an order statistic chosen by the binomial law of the count of values below it (Hahn and
+Meeker, *Statistical Intervals*, section 5.2). "The upper bound is under the limit" is then the same statement as the
+gate "P(Binomial(n, 1 - q) <= misses) <= alpha", so the two cannot disagree. Infinite values are allowed: a failed
+request has no finite time, and a quantile or bound that falls among failures is infinite.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def needed_for_bound(q: float, misses: int = 0, alpha: float = GATE_ALPHA) -> in
 
 
 def upper_rank(n: int, q: float, alpha: float) -> int | None:
-    """The smallest rank u (1-based) whose order statistic lies at or above the q-quantile with 1 - `alpha`, else None."""
+    """The smallest rank u (1-based) whose order statistic lies at or above the q-quantile with 1 - `alpha`, else
+    None."""
     if n == 0:
         return None
     at_least = np.cumsum(binomial_pmf(n, q)[::-1])[::-1]  # at_least[k] = P(X >= k), summed from its small end
@@ -83,7 +84,8 @@ def smallest_sample(q: float) -> int:
 
 
 def quantile(values: Floats, q: float) -> Estimate:
-    """Nearest rank of `values` (finite or +inf, any order, shape (n,)) with its bounds. Raises ValueError on NaN or -inf."""
+    """Nearest rank of `values` (finite or +inf, any order, shape (n,)) with its bounds. Raises ValueError on NaN or
+    -inf."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     n = int(ordered.size)
     if n and (np.isnan(ordered[-1]) or np.isneginf(ordered[0])):

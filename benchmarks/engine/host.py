@@ -1,0 +1,69 @@
+"""Readings of the client's host, and of the runtime's process where it runs here and can be seen."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import psutil
+
+from benchmarks.engine.terms import NotReported, Reading
+
+SOURCE = "psutil"
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+Found = Reading | NotReported
+
+
+class HostSource:
+    def __init__(self) -> None:
+        psutil.cpu_percent()  # the first call only sets the mark that the next one measures from
+
+    def read(self, t_ns: int) -> list[Found]:
+        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+        values = {
+            "host_memory_used_bytes": float(memory.total - memory.available),
+            "host_memory_total_bytes": float(memory.total),
+            "host_swap_used_bytes": float(swap.used),
+            "host_cpu_share": psutil.cpu_percent() / 100,
+        }
+        return [Reading(t_ns=t_ns, name=name, value=value, source=SOURCE) for name, value in values.items()]
+
+
+class RuntimeProcessSource:
+    """Resident memory of the process that listens on the target's port, with its children."""
+
+    NAME = "runtime_rss_bytes"
+
+    def __init__(self, base_url: str) -> None:
+        parts = urlsplit(base_url)
+        self._port = parts.port
+        self._is_local = parts.hostname in LOOPBACK
+        self._pid: int | None = None
+        self._unseen = False
+
+    def read(self, t_ns: int) -> list[Found]:
+        if not self._is_local or self._port is None:
+            return [self._absent("the runtime runs on another host")]
+        try:
+            if self._pid is None and not self._unseen:
+                self._pid = self._listener()
+                self._unseen = self._pid is None  # looking through all sockets is dear: once is enough
+            if self._pid is None:
+                return [self._absent(f"no process that can be seen listens on port {self._port}")]
+            process = psutil.Process(self._pid)
+            family = [process, *process.children(recursive=True)]
+            rss = sum(member.memory_info().rss for member in family)
+        except psutil.NoSuchProcess:
+            self._pid = None
+            return [self._absent("the runtime's process ended")]
+        except psutil.AccessDenied:
+            return [self._absent("not allowed to look at the runtime's process")]
+        return [Reading(t_ns=t_ns, name=self.NAME, value=float(rss), source=SOURCE)]
+
+    def _listener(self) -> int | None:
+        for connection in psutil.net_connections(kind="tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == self._port:
+                return connection.pid
+        return None
+
+    def _absent(self, reason: str) -> NotReported:
+        return NotReported(name=self.NAME, source=SOURCE, reason=reason)

@@ -1,0 +1,108 @@
+"""Telemetry beside the load: a thread asks each source in its own rhythm; the event loop collects what came.
+
+Stamps are monotonic nanoseconds of this process, so readings align with the window without conversion. What a source
+cannot say is told once per name and reason.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from benchmarks.engine.plan import CellPlan
+from benchmarks.engine.terms import NotReported, Reading
+
+Found = Reading | NotReported
+HOST_EVERY_S = 1.0
+# Polling a runtime faster than this would itself be load; the simulator bears more.
+RUNTIME_EVERY_AT_LEAST_S = 2.0
+SIMULATED_EVERY_AT_LEAST_S = 0.2
+
+
+class Source(Protocol):
+    def read(self, t_ns: int) -> list[Found]: ...
+
+
+def sources_of(plan: CellPlan) -> list[tuple[float, Source]]:
+    """Every source the plan names with its period in seconds. Imports are here, in the thread: the first request waits
+    for none of them."""
+    import pynvml
+
+    from benchmarks.engine.host import HostSource, RuntimeProcessSource
+    from benchmarks.engine.nvml import NvmlSource
+    from benchmarks.engine.scrape import DcgmSource, RuntimeSource, http_get
+
+    get = http_get()
+    every_s = metrics_period_s(plan)
+    found: list[tuple[float, Source]] = [
+        (min(HOST_EVERY_S, every_s), HostSource()),
+        (min(HOST_EVERY_S, every_s), RuntimeProcessSource(plan.base_url)),
+    ]
+    if plan.metrics_url:
+        found.append((every_s, RuntimeSource(plan.metrics_url, plan.runtime_kind, get)))
+    if plan.gpu_metrics_url:
+        found.append((every_s, DcgmSource(plan.gpu_metrics_url, get)))
+    else:
+        found.append((min(HOST_EVERY_S, every_s), NvmlSource(pynvml)))
+    return found
+
+
+def metrics_period_s(plan: CellPlan) -> float:
+    return max(plan.metrics_every_s, SIMULATED_EVERY_AT_LEAST_S if plan.simulated else RUNTIME_EVERY_AT_LEAST_S)
+
+
+class Telemetry:
+    """`start` it, `take` what came so far from any thread, `stop` it. A source that fails is reported, not fatal."""
+
+    def __init__(self, make_sources: Callable[[], list[tuple[float, Source]]]) -> None:
+        self._make_sources = make_sources
+        self._found: queue.SimpleQueue[Found] = queue.SimpleQueue()
+        self._told: set[tuple[str, str, str]] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=3.0)
+
+    def take(self) -> list[Found]:
+        taken = []
+        while True:
+            try:
+                taken.append(self._found.get_nowait())
+            except queue.Empty:
+                return taken
+
+    def _run(self) -> None:
+        try:
+            due = [(0.0, every_s, source) for every_s, source in self._make_sources()]
+        except Exception as error:  # noqa: BLE001 the log tells it
+            self._found.put(NotReported(name="telemetry", source="engine", reason=f"did not start: {error}"))
+            return
+        while not self._stop.is_set():
+            now_s = time.monotonic()
+            for place, (due_s, every_s, source) in enumerate(due):
+                if due_s <= now_s:
+                    self._read(source)
+                    due[place] = (max(now_s, due_s) + every_s, every_s, source)
+            self._stop.wait(max(0.01, min(due_s for due_s, _, _ in due) - time.monotonic()))
+
+    def _read(self, source: Source) -> None:
+        try:
+            found = source.read(time.monotonic_ns())
+        except Exception as error:  # noqa: BLE001 the log tells it
+            name = type(source).__name__
+            found = [NotReported(name=name, source=name, reason=f"failed: {type(error).__name__}: {error}")]
+        for one in found:
+            if isinstance(one, NotReported):
+                key = (one.name, one.source, one.reason)
+                if key in self._told:
+                    continue
+                self._told.add(key)
+            self._found.put(one)
