@@ -56,9 +56,12 @@ class RuntimeSource:
         except httpx.HTTPError as error:
             return [NotReported(name="runtime_metrics", source=source, reason=f"not reachable: {_words(error)}")]
         values: list[Found] = [
-            Reading(t_ns=t_ns, name=_canonical(name), value=value, source=source) for name, value in
-            found.values.items() ] return values + [ NotReported(name=_canonical(name), source=source, reason=reason)
-            for name, reason in found.missing.items() ]
+            Reading(t_ns=t_ns, name=_canonical(name), value=value, source=source)
+            for name, value in found.values.items()
+        ]
+        return values + [
+            NotReported(name=_canonical(name), source=source, reason=reason) for name, reason in found.missing.items()
+        ]
 
 
 class DcgmSource:
@@ -83,13 +86,9 @@ class DcgmSource:
             if metric == DCGM_USED and value is not None and free is not None:
                 total = (value + free + (wanted.get((DCGM_RESERVED, device)) or 0.0)) * MIB
                 found.append(Reading(t_ns=t_ns, name="vram_total_bytes", value=total, source=source, device=device))
-        reported = {reading.name for reading in found}
-        absent = sorted({name for name, _ in DCGM.values()} | {"vram_total_bytes"} - reported)
-        return found + [
-            NotReported(name=name, source=source, reason="not in the exporter's answer")
-            for name in absent
-            if name not in reported
-        ]
+        reported = {one.name for one in found}
+        absent = sorted({"vram_total_bytes", *(name for name, _ in DCGM.values())} - reported)
+        return found + [NotReported(name=name, source=source, reason="not in the exporter's answer") for name in absent]
 
 
 def _canonical(name: str) -> str:
