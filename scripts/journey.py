@@ -15,8 +15,8 @@ from pathlib import Path
 from capacity.management.accounts import read_passwords
 from scripts.pages import Form, Page, PageError, Visitor
 
+Row = dict[str, str | float | int | bool | None]
 FINISHED = {"measured", "stopped", "not_run"}
-FIRST_VERSION = "/1/"
 
 
 class JourneyError(Exception):
@@ -61,6 +61,8 @@ class Plan:
     grid_name: str
     room: str = "Demonstration room"
     notes: str = ""
+    model_digest: str = ""
+    task: str = "words"
 
 
 @dataclass(slots=True)
@@ -106,6 +108,7 @@ class Journey:
             "runtime_version": plan.runtime_version,
             "endpoint": plan.endpoint,
             "model_name": plan.model,
+            "model_digest": plan.model_digest,
             "flags": plan.flags,
             "max_active_sequences": str(plan.max_active),
             "context_per_sequence_tokens": str(plan.context_tokens),
@@ -122,7 +125,7 @@ class Journey:
         for number, length_class in enumerate(plan.classes):
             rows |= length_class.fields(f"classes-{number}")
         name = f"{plan.grid_name}: {', '.join(c.name for c in plan.classes)}"
-        page = operator.send(page, {"name": name, "seed": "7", "task": "words"}, extra=rows)
+        page = operator.send(page, {"name": name, "seed": "7", "task": plan.task}, extra=rows)
         self.say(f"workload registered by operator: {page.path}")
         return page.path
 
@@ -185,12 +188,12 @@ class Journey:
     def finished(self, grid: int) -> bool:
         return all(row["status"] in FINISHED for row in self.cells(grid))
 
-    def cells(self, grid: int) -> list[dict[str, object]]:
-        answer = json.loads(self.as_("operator").download(f"/grids/{grid}/cells.json"))
-        rows: list[dict[str, object]] = answer["cells"] if isinstance(answer, dict) else answer
+    def cells(self, grid: int) -> list[Row]:
+        """One row per cell and length class, as the page's own JSON download has them."""
+        rows: list[Row] = json.loads(self.as_("operator").download(f"/grids/{grid}/cells.json"))["rows"]
         return rows
 
-    def wait(self, grid: int, *, within_s: float, tick: Callable[[int, int, float], None]) -> list[dict[str, object]]:
+    def wait(self, grid: int, *, within_s: float, tick: Callable[[int, int, float], None]) -> list[Row]:
         """Until every cell has ended; `tick` gets finished cells, all cells and seconds so far."""
         started = time.monotonic()
         while True:
@@ -204,7 +207,7 @@ class Journey:
                 raise JourneyError(
                     f"grid {grid} has only {done} of {len(rows)} cells after {within_s:.0f} s: see the worker's log"
                 )
-            time.sleep(0.5)
+            time.sleep(1.0)
 
     # --- decisions --------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,8 @@ def main() -> int:
     call_command("migrate", interactive=False, verbosity=0)
     collect_static()
     call_command("demo_accounts", stdout=sys.stdout)
-    call_command("make_keys", demonstration=True, stdout=io.StringIO())
+    if not (settings.KEYS_DIR / "demonstration").exists():
+        call_command("make_keys", demonstration=True, stdout=io.StringIO())
     return 0
 
 

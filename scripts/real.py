@@ -1,0 +1,166 @@
+"""`make real`: the whole path against llama.cpp's own server, on this host as it is.
+
+A small seeded model, four slots, offered concurrency 1, 2, 4, 8. The objective, four times the p95 at 1, is set before
+the grid from a calibration of its own. What the real server must show is said in one line each, or ends the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from scripts.demo import decide_and_state, fresh_home
+from scripts.journey import Journey, JourneyError, LengthClass, Plan, Row
+from scripts.pages import PageError
+from scripts.run import prepare
+from scripts.show import Bar, Steps
+from scripts.stack import Stack, StackError, end_on_signals, free_port
+
+SLOTS, CONTEXT_TOKENS = 4, 2048
+SETTINGS = (1, 2, 4, 8)
+TIMES_P95_AT_ONE = 4.0
+WITHIN_S = 400.0
+FLAT = 1.15
+"""Beyond the slots throughput must not rise by more than this factor; up to them it must rise by at least RISES."""
+RISES = 1.10
+
+
+def start_server(stack: Stack, model: Path) -> str:
+    """llama.cpp's server on a model that it writes first if need be; returns its address."""
+    command = [sys.executable, "-m", "tools.llamacpp_server", str(model), "--slots", str(SLOTS)]
+    return stack.start_announced("llamacpp", [*command, "--context-per-slot", str(CONTEXT_TOKENS)], within_s=120)
+
+
+def real_plan(endpoint: str, model: Path) -> Plan:
+    package = version("xllamacpp")
+    return Plan(
+        host="This host",
+        notes="The machine that runs this demonstration, as it is.",
+        runtime_name="llama.cpp server",
+        runtime_kind="llamacpp",
+        runtime_version=f"b{package.rpartition('.')[2]} (xllamacpp {package})",
+        model=model.name,
+        model_digest=hashlib.sha256(model.read_bytes()).hexdigest(),
+        endpoint=endpoint,
+        metrics_path="/metrics",
+        flags=f"python -m tools.llamacpp_server {model.name} --slots {SLOTS} --context-per-slot {CONTEXT_TOKENS}",
+        max_active=SLOTS,
+        context_tokens=CONTEXT_TOKENS,
+        classes=(LengthClass("words", 16, 24),),
+        settings=SETTINGS,
+        window_s=10.0,
+        warmup_s=2.0,
+        grid_name="Real runtime",
+    )
+
+
+def number(rows: list[Row], setting: int, column: str) -> float:
+    """A column of the one cell at this setting; a value that is missing ends the run."""
+    for row in rows:
+        if row["offered_concurrency"] == setting:
+            value = row[column]
+            if isinstance(value, int | float):
+                return float(value)
+            raise JourneyError(f"at {setting} in flight {column} is {value!r}, cell {row['status']}: {row['reason']}")
+    raise JourneyError(f"no cell was measured at {setting} in flight")
+
+
+def must(holds: bool, claim: str, say: Steps) -> None:
+    if not holds:
+        raise JourneyError(f"this is not so on the real server: {claim}")
+    say(f"seen: {claim}")
+
+
+def measured_claims(rows: list[Row], say: Steps) -> None:
+    """What four slots of a real continuous-batching server look like from outside."""
+    tokens = {s: number(rows, s, "cell_output_tokens_per_s") for s in SETTINGS}
+    p95 = {s: number(rows, s, "e2e_p95_s") for s in SETTINGS}
+    shown = ", ".join(f"{tokens[s]:.0f} at {s}" for s in SETTINGS)
+    must(tokens[4] >= RISES * tokens[1], f"throughput rises to {SLOTS} in flight (tokens/s: {shown})", say)
+    must(tokens[8] <= FLAT * tokens[4], "and is flat beyond its slots", say)
+    grows = ", ".join(f"{p95[s] * 1000:.0f} ms at {s}" for s in SETTINGS)
+    must(p95[1] < p95[4] < p95[8], f"p95 end to end grows ({grows})", say)
+    waiting = number(rows, 8, "runtime_waiting_peak")
+    must(waiting > 0, f"at 8 in flight the server itself reports up to {waiting:.0f} waiting requests", say)
+
+
+def judged_claims(journey: Journey, grid: int, say: Steps) -> None:
+    """What the pages say about it."""
+    operator = journey.as_("operator")
+    form = operator.get(f"/grids/{grid}/propose/").form("setting")
+    recommended = form.fields["setting"][0]
+    offered = [value for value, _ in form.options["setting"] if value]
+    must(recommended == "4", f"4 in flight is recommended (offered as safe: {', '.join(offered)})", say)
+    must("8" not in offered, "8 in flight is refused", say)
+    words = operator.get(f"/grids/{grid}/").words()
+    for phrase, claim in (
+        ("not applicable", "memory on a host without GPU is called not applicable"),
+        ("without bound", "the page says that this bare server queues without bound"),
+        ("by construction", "validity is named as being by construction"),
+        ("waiting", "waiting requests are on the page"),
+    ):
+        must(phrase in words.lower(), claim, say)
+
+
+def measure(journey: Journey, plan: Plan, say: Steps) -> int:
+    """Calibrates at 1, sets the objective, then runs the grid; returns the grid's number."""
+    journey.register_host(plan)
+    journey.register_runtime(plan)
+    journey.register_workload(plan)
+    class_name = plan.classes[0].name
+    journey.register_objective("Calibration", {class_name: 60.0})
+    first = run_grid(journey, plan, "Calibration", (1,))
+    p95_s = number(journey.cells(first), 1, "e2e_p95_s")
+    limit_s = TIMES_P95_AT_ONE * p95_s
+    say(f"calibrated: p95 end to end at 1 in flight is {p95_s * 1000:.0f} ms; objective {limit_s * 1000:.0f} ms")
+    journey.register_objective("Four times the p95 at 1", {class_name: limit_s})
+    grid = run_grid(journey, plan, "Four times the p95 at 1", plan.settings)
+    measured_claims(journey.cells(grid), say)
+    judged_claims(journey, grid, say)
+    return grid
+
+
+def run_grid(journey: Journey, plan: Plan, objective: str, settings: tuple[int, ...]) -> int:
+    name = f"{plan.grid_name}: {objective.lower()}"
+    grid = journey.draw(plan, name=name, objective=objective, workload=plan.grid_name, settings=settings)
+    journey.authorize(grid)
+    journey.wait(grid, within_s=WITHIN_S, tick=Bar(f"Running grid {grid}"))
+    return grid
+
+
+def real(home: Path) -> list[Path]:
+    say = Steps()
+    with Stack(home, free_port()) as stack:
+        prepare(stack)
+        model = home / "tiny-8x512-f32.gguf"
+        endpoint = start_server(stack, model)
+        stack.start_web()
+        stack.start_worker("--schedule")
+        say(f"llama.cpp's own server at {endpoint} with {SLOTS} slots; web server and worker at {stack.base_url}")
+        journey = Journey(stack.base_url, home / "demo-accounts.txt", say)
+        try:
+            grid = measure(journey, real_plan(endpoint, model), say)
+            files = decide_and_state(stack, journey, grid, say)
+        finally:
+            journey.close()
+    say("done")
+    return files
+
+
+def main() -> int:
+    end_on_signals()
+    try:
+        files = real(fresh_home("real"))
+    except KeyboardInterrupt:
+        return 130
+    except (StackError, JourneyError, PageError) as error:
+        print(f"headroom: {error}", file=sys.stderr)
+        return 1
+    print("The verified statement: " + " and ".join(str(file) for file in files))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
