@@ -67,7 +67,7 @@ def person_of(user: AbstractBaseUser | AnonymousUser, team_slug: str | None = No
     if not memberships:
         return None
     team = next((m.team for m in memberships if m.team.slug == team_slug), memberships[0].team)
-    return Person(user=user, team=team, roles=frozenset(Role(m.role) for m in memberships if m.team_id == team.pk))  # type: ignore[arg-type]
+    return Person(user=user, team=team, roles=frozenset(Role(m.role) for m in memberships if m.team_id == team.pk))
 
 
 class AccessMiddleware:

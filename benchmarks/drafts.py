@@ -83,14 +83,23 @@ def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Gr
         grid.save()
         Cell.objects.bulk_create(_cells(grid))
         if spec.conditions:
-            record_conditions(grid=grid, phase=Conditions.Phase.BEFORE, conditions=spec.conditions, recorded_by=drawn_by)
+            record_conditions(
+                grid=grid, phase=Conditions.Phase.BEFORE, conditions=spec.conditions, recorded_by=drawn_by
+            )
         audit.record(
-            actor=drawn_by.get_username(), verb="drew", subject=f"grid {grid.pk}", team=spec.team, after=grid.digest, reason=reason
+            actor=drawn_by.get_username(),
+            verb="drew",
+            subject=f"grid {grid.pk}",
+            team=spec.team,
+            after=grid.digest,
+            reason=reason,
         )
     return grid
 
 
-def record_conditions(*, grid: Grid, phase: str, conditions: RoomConditions, recorded_by: AbstractBaseUser) -> Conditions:
+def record_conditions(
+    *, grid: Grid, phase: str, conditions: RoomConditions, recorded_by: AbstractBaseUser
+) -> Conditions:
     """Conditions of one phase, once."""
     row = Conditions.objects.create(
         grid=grid,
@@ -132,4 +141,6 @@ def _check(spec: GridSpec) -> None:
     wanted = known if MIXED in spec.class_names else set(spec.class_names)
     missing = sorted(wanted - set(spec.limits.classes))
     if missing:
-        raise DraftRefused(f"The objective says nothing about {', '.join(missing)}. Add limits for it, or leave the class out.")
+        raise DraftRefused(
+            f"The objective says nothing about {', '.join(missing)}. Add limits for it, or leave the class out."
+        )

@@ -39,7 +39,9 @@ class Grid(models.Model):
     limits = models.JSONField(help_text="Copied from the objective when drawn, so the guard needs nothing else.")
     objective_digest = models.CharField(max_length=64, help_text="Proof that the objective was set before the run.")
     objective_set_at = models.DateTimeField()
-    digest = models.CharField(max_length=64, help_text="SHA-256 of the canonical plan; the authorisation is bound to it.")
+    digest = models.CharField(
+        max_length=64, help_text="SHA-256 of the canonical plan; the authorisation is bound to it."
+    )
     status = models.CharField(max_length=20, choices=Status.choices, default=Status.DRAFT)
     stop_requested = models.CharField(max_length=10, blank=True, choices=[("drain", "Drain"), ("cancel", "Cancel")])
     stop_reason = models.CharField(max_length=300, blank=True)
@@ -86,7 +88,9 @@ class Authorization(models.Model):
         constraints = [
             models.CheckConstraint(condition=~Q(authorized_by=F("requested_by")), name="authorizer_is_not_requester"),
             models.CheckConstraint(condition=Q(valid_until__gt=F("valid_from")), name="authorization_window_forward"),
-            models.UniqueConstraint(fields=["grid"], condition=Q(revoked_at__isnull=True), name="one_live_authorization"),
+            models.UniqueConstraint(
+                fields=["grid"], condition=Q(revoked_at__isnull=True), name="one_live_authorization"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -115,9 +119,13 @@ class Conditions(models.Model):
     phase = models.CharField(max_length=10, choices=Phase.choices, default=Phase.BEFORE)
     at = models.DateTimeField()
     room = models.CharField(max_length=120)
-    ambient_c = models.FloatField("Room temperature, C", null=True, blank=True, validators=[MinValueValidator(-30), MaxValueValidator(60)])
+    ambient_c = models.FloatField(
+        "Room temperature, C", null=True, blank=True, validators=[MinValueValidator(-30), MaxValueValidator(60)]
+    )
     ambient_source = models.CharField(
-        max_length=10, choices=[("hand", "Read by hand"), ("sensor", "Sensor"), ("unknown", "Not known")], default="unknown"
+        max_length=10,
+        choices=[("hand", "Read by hand"), ("sensor", "Sensor"), ("unknown", "Not known")],
+        default="unknown",
     )
     power_source = models.CharField(max_length=12, choices=PowerSource.choices)
     ups_on_battery = models.BooleanField(default=False)
@@ -166,8 +174,12 @@ class Cell(models.Model):
         ordering = ["position"]
         constraints = [
             models.UniqueConstraint(fields=["grid", "setting", "class_name", "repeat"], name="cell_once"),
-            models.UniqueConstraint(fields=["hardware"], condition=Q(status="running"), name="one_running_cell_per_hardware"),
-            models.CheckConstraint(condition=~Q(status="measured") | Q(summary__isnull=False), name="measured_cell_has_summary"),
+            models.UniqueConstraint(
+                fields=["hardware"], condition=Q(status="running"), name="one_running_cell_per_hardware"
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="measured") | Q(summary__isnull=False), name="measured_cell_has_summary"
+            ),
         ]
         indexes = [models.Index(fields=["hardware", "status", "position"])]
 

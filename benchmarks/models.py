@@ -1,6 +1,40 @@
 """All rows of the measuring side; the definitions stand in registry_models.py and grid_models.py."""
 
 from benchmarks.grid_models import Attempt, Authorization, Cell, Conditions, Evidence, EvidenceChunk, Grid, PowerSource
-from benchmarks.registry_models import BatchingMode, EndpointCheck, Event, Hardware, HardwareProbe, LengthClass, Membership, Role, Runtime, RuntimeKind, Team, Workload
+from benchmarks.registry_models import (
+    BatchingMode,
+    EndpointCheck,
+    Event,
+    Hardware,
+    HardwareProbe,
+    LengthClass,
+    Membership,
+    Role,
+    Runtime,
+    RuntimeKind,
+    Team,
+    Workload,
+)
 
-__all__ = ['Attempt', 'Authorization', 'BatchingMode', 'Cell', 'Conditions', 'EndpointCheck', 'Event', 'Evidence', 'EvidenceChunk', 'Grid', 'Hardware', 'HardwareProbe', 'LengthClass', 'Membership', 'PowerSource', 'Role', 'Runtime', 'RuntimeKind', 'Team', 'Workload']
+__all__ = [
+    "Attempt",
+    "Authorization",
+    "BatchingMode",
+    "Cell",
+    "Conditions",
+    "EndpointCheck",
+    "Event",
+    "Evidence",
+    "EvidenceChunk",
+    "Grid",
+    "Hardware",
+    "HardwareProbe",
+    "LengthClass",
+    "Membership",
+    "PowerSource",
+    "Role",
+    "Runtime",
+    "RuntimeKind",
+    "Team",
+    "Workload",
+]

@@ -102,7 +102,11 @@ def digest_of_grid(grid: Grid) -> str:
 
 
 def live_authorization(grid: Grid) -> Authorization | None:
-    return Authorization.objects.filter(grid=grid, revoked_at__isnull=True).select_related("authorized_by", "requested_by").first()
+    return (
+        Authorization.objects.filter(grid=grid, revoked_at__isnull=True)
+        .select_related("authorized_by", "requested_by")
+        .first()
+    )
 
 
 def evidence(grid: Grid) -> GridEvidence:
@@ -142,7 +146,9 @@ def _cell_evidence(cell: Cell) -> CellEvidence:
 
 def evidence_bytes(cell_id: int) -> bytes:
     """The cell's Parquet file; raises LookupError when there is none."""
-    chunks = EvidenceChunk.objects.filter(evidence__cell_id=cell_id).order_by("number").values_list("content", flat=True)
+    chunks = (
+        EvidenceChunk.objects.filter(evidence__cell_id=cell_id).order_by("number").values_list("content", flat=True)
+    )
     parts = [bytes(c) for c in chunks]
     if not parts:
         raise LookupError(f"cell {cell_id} has no stored evidence")

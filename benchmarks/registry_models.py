@@ -87,7 +87,9 @@ class Registered(models.Model):
 class Hardware(Registered):
     """A host that can be loaded. What a person declares stands here; what a worker saw stands in HardwareProbe."""
 
-    place = models.CharField(max_length=120, blank=True, help_text="Room and building, as they should stand on a statement.")
+    place = models.CharField(
+        max_length=120, blank=True, help_text="Room and building, as they should stand on a statement."
+    )
     cpu = models.CharField("CPU", max_length=120, blank=True)
     ram_gib = models.FloatField("RAM, GiB", null=True, blank=True, validators=[MinValueValidator(0.1)])
     gpu = models.CharField("GPU", max_length=160, blank=True, help_text="Leave empty when the host has none.")
@@ -156,8 +158,12 @@ class Runtime(Versioned):
     hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="runtimes")
     kind = models.CharField(max_length=20, choices=RuntimeKind.choices)
     runtime_version = models.CharField("Runtime version", max_length=80, blank=True)
-    endpoint = models.URLField("Endpoint", max_length=300, help_text="Base address without /v1, such as http://127.0.0.1:8080")
-    api_key_name = models.CharField(max_length=60, blank=True, help_text="Name of the key on the GPU host, never the key itself.")
+    endpoint = models.URLField(
+        "Endpoint", max_length=300, help_text="Base address without /v1, such as http://127.0.0.1:8080"
+    )
+    api_key_name = models.CharField(
+        max_length=60, blank=True, help_text="Name of the key on the GPU host, never the key itself."
+    )
     model_name = models.CharField("Model", max_length=200)
     model_digest = models.CharField("Model digest, SHA-256", max_length=80, blank=True)
     flags = models.TextField(blank=True, help_text="The launch line or flags, as started.")
@@ -166,9 +172,17 @@ class Runtime(Versioned):
         null=True, blank=True, validators=[MinValueValidator(1)], help_text="Sequences the runtime advances per step."
     )
     context_per_sequence_tokens = models.PositiveIntegerField(null=True, blank=True)
-    metrics_url = models.URLField("Runtime metrics", max_length=300, blank=True, help_text="Prometheus text, such as http://127.0.0.1:8080/metrics")
+    metrics_url = models.URLField(
+        "Runtime metrics",
+        max_length=300,
+        blank=True,
+        help_text="Prometheus text, such as http://127.0.0.1:8080/metrics",
+    )
     gpu_metrics_url = models.URLField(
-        "GPU metrics", max_length=300, blank=True, help_text="A DCGM exporter, where NVML is not read on the host itself."
+        "GPU metrics",
+        max_length=300,
+        blank=True,
+        help_text="A DCGM exporter, where NVML is not read on the host itself.",
     )
 
     class Meta:
@@ -219,10 +233,16 @@ class Workload(Versioned):
     """What is sent: synthetic prompts from a seed, in length classes with weights."""
 
     seed = models.PositiveIntegerField(default=7)
-    source = models.CharField(max_length=200, blank=True, help_text="Preset or trace that the lengths come from, with its licence.")
+    source = models.CharField(
+        max_length=200, blank=True, help_text="Preset or trace that the lengths come from, with its licence."
+    )
     task = models.CharField(
         max_length=20,
-        choices=[("words", "Words of a fixed vocabulary (right by construction)"), ("echo", "Repeat a sentence"), ("arithmetic", "Add two numbers")],
+        choices=[
+            ("words", "Words of a fixed vocabulary (right by construction)"),
+            ("echo", "Repeat a sentence"),
+            ("arithmetic", "Add two numbers"),
+        ],
         default="words",
     )
 

@@ -16,13 +16,19 @@ from benchmarks import audit
 from benchmarks.models import Conditions, Grid
 from benchmarks.queries import live_authorization
 from capacity import documents
-from capacity.assessment.verdict import as_json
+from capacity.assessment.choose import headroom
+from capacity.assessment.verdict import SettingRow
 from capacity.models import Choice, Key, Objective, Statement
 from capacity.queries import Result, result_of
 from capacity.statement import issue as signing
 from capacity.statement.document import Document
-from capacity.statement.keys import KeySet, NoKeys, load_keyset
+from capacity.statement.keys import KEYRING, KeyEntry, KeyFileError, KeySet, load_keyring, load_keyset
 
+NO_DEMONSTRATION_KEY = (
+    "A simulated or ungraded result is signed with a demonstration key only, and this site has none. "
+    "Make one with `manage.py make_keys --demonstration`."
+)
+NO_REAL_KEY = "This site has no signing key. Make one with `manage.py make_keys`."
 PROPOSABLE = (Grid.Status.MEASURED, Grid.Status.STOPPED)
 
 
@@ -37,7 +43,9 @@ def propose(*, grid: Grid, setting: int, reason: str, by: AbstractBaseUser) -> C
         raise Refused("This grid is not finished yet. Wait until it is measured, or stop it.")
     row = result.verdict.row(setting)
     if row is None or not row.safe:
-        raise Refused(f"{setting} requests in flight is not a safe setting of this grid: {'; '.join(row.reasons) if row else 'not measured'}")
+        raise Refused(
+            f"{setting} requests in flight is not a safe setting of this grid: {'; '.join(row.reasons) if row else 'not measured'}"
+        )
     objective = Objective.objects.filter(team=grid.team, digest=grid.objective_digest).first()
     if objective is None:
         raise Refused("The objective that this grid was drawn with is no longer registered.")
@@ -48,8 +56,8 @@ def propose(*, grid: Grid, setting: int, reason: str, by: AbstractBaseUser) -> C
             grid=grid,
             objective=objective,
             setting=setting,
-            rollback_setting=result.verdict.rollback,
-            verdict=as_json(result.verdict),
+            rollback_setting=_rollback(result, setting),
+            verdict=_claim(result, row),
             grade=result.verdict.grade,
             digest=_digest(result, setting),
             reason=reason,
@@ -81,7 +89,9 @@ def decide(*, choice: Choice, by: AbstractBaseUser, approve: bool, reason: str) 
 def withdraw(*, choice: Choice, by: AbstractBaseUser, reason: str) -> None:
     """Takes back an undecided proposal."""
     with transaction.atomic():
-        changed = Choice.objects.filter(pk=choice.pk, status=Choice.Status.PROPOSED).update(status=Choice.Status.WITHDRAWN)
+        changed = Choice.objects.filter(pk=choice.pk, status=Choice.Status.PROPOSED).update(
+            status=Choice.Status.WITHDRAWN
+        )
         if not changed:
             raise Refused("Only a proposal that nobody has decided about can be withdrawn.")
         _record(choice, by, "withdrew", reason)
@@ -120,22 +130,22 @@ def issue_statement(*, choice: Choice, by: AbstractBaseUser, title: str, valid_d
         now = timezone.now().replace(microsecond=0)
         plan = documents.Issue(
             number=_next_number(now.year), title=title, by=by, at=now, valid_until=now + timedelta(days=valid_days),
-            demonstration=keyset.demonstration,
+            demonstration=keyset.entry.demonstration,
         )  # fmt: skip
         try:
             document = documents.build(
                 choice=choice, result=result, authorization=authorization, conditions=conditions, issue=plan
             )
+            signed = signing.issue(document, keyset)
         except ValueError as contradiction:
             raise Refused(str(contradiction)) from contradiction
-        signed = signing.issue(document, keyset)
         statement = Statement.objects.create(
             number=plan.number,
             choice=choice,
             authorization=authorization,
             conditions=conditions,
-            key=_key_row(keyset),
-            demonstration=keyset.demonstration,
+            key=_key_row(keyset.entry),
+            demonstration=keyset.entry.demonstration,
             simulated=choice.grid.simulated,
             envelope=signed.envelope,
             pdf=signed.pdf,
@@ -145,7 +155,11 @@ def issue_statement(*, choice: Choice, by: AbstractBaseUser, title: str, valid_d
             valid_until=plan.valid_until,
         )
         audit.record(
-            actor=by.get_username(), verb="issued", subject=f"statement {statement.number}", team=choice.grid.team, after=signed.digest
+            actor=by.get_username(),
+            verb="issued",
+            subject=f"statement {statement.number}",
+            team=choice.grid.team,
+            after=signed.digest,
         )
     return statement
 
@@ -156,9 +170,34 @@ def document_of(statement: Statement) -> Document:
 
 
 def _digest(result: Result, setting: int) -> str:
+    """Bound to setting, evidence, grade and rollback: a change of any voids the approval."""
     verdict, evidence = result.verdict, result.evidence
-    parts = [evidence.grid.digest, evidence.manifest_sha256(), setting, verdict.grade, verdict.rollback, verdict.method_version]
-    return audit.digest_of(parts)
+    parts = [evidence.grid.digest, evidence.manifest_sha256(), setting, verdict.grade, _rollback(result, setting)]
+    return audit.digest_of([*parts, verdict.method_version])
+
+
+def _rollback(result: Result, setting: int) -> int | None:
+    """The next lower safe setting of the same grid, measured under the same conditions."""
+    return max((row.setting for row in result.verdict.rows if row.safe and row.setting < setting), default=None)
+
+
+def _claim(result: Result, row: SettingRow) -> dict[str, object]:
+    """The judge's words and numbers for the proposed setting, as they stood when it was proposed."""
+    verdict = result.verdict
+    return {
+        "heading": verdict.heading,
+        "summary": verdict.summary,
+        "recommended": verdict.recommended,
+        "reasons": list(verdict.reasons),
+        "why_not": [sentence for other in verdict.why_not for sentence in other.sentences],
+        "not_tested": list(verdict.not_tested),
+        "cautions": list(verdict.cautions),
+        "good_per_min": row.good.value,
+        "stated_per_min": headroom(result.facts, row).stated_per_min,
+        "worst_ratio": row.worst.ratio if row.worst else None,
+        "worst_class": row.worst.label if row.worst else "",
+        "indicative": row.indicative,
+    }
 
 
 def _conditions(grid: Grid) -> Conditions | None:
@@ -166,34 +205,47 @@ def _conditions(grid: Grid) -> Conditions | None:
 
 
 def _keyset(choice: Choice) -> KeySet:
+    """The newest key that may sign: a demonstration key for what is simulated or not graded, else a real one."""
+    demonstration = choice.grid.simulated or choice.grade == "ungraded"
     try:
-        keyset = load_keyset(settings.KEYS_DIR)
-    except NoKeys as missing:
-        raise Refused(str(missing)) from missing
-    if choice.grid.simulated and not keyset.demonstration:
-        raise Refused("A simulated result can never be signed with a real key. Measure a real runtime, or use demonstration keys.")
-    return keyset
+        entries = [entry for entry in load_keyring(settings.KEYS_DIR / KEYRING).keys if entry.revoked_at is None]
+        fitting = [entry for entry in entries if entry.demonstration == demonstration]
+        if not fitting:
+            raise Refused(NO_DEMONSTRATION_KEY if demonstration else NO_REAL_KEY)
+        return load_keyset(settings.KEYS_DIR / max(fitting, key=lambda entry: entry.created_at).name)
+    except KeyFileError as problem:
+        raise Refused(f"The signing key cannot be used: {problem}") from problem
 
 
-def _key_row(keyset: KeySet) -> Key:
+def _key_row(entry: KeyEntry) -> Key:
     row, _ = Key.objects.get_or_create(
-        keyid=keyset.keyid,
+        keyid=entry.keyid,
         defaults={
-            "name": keyset.name,
-            "public_pem": keyset.public_pem,
-            "certificates_pem": keyset.certificates_pem,
-            "demonstration": keyset.demonstration,
+            "name": entry.name,
+            "public_pem": entry.public_pem(),
+            "certificates_pem": entry.leaf_pem + entry.root_pem,
+            "demonstration": entry.demonstration,
         },
     )
     return row
 
 
 def _next_number(year: int) -> str:
-    last = Statement.objects.filter(number__startswith=f"CS-{year}-").order_by("-id").values_list("number", flat=True).first()
+    last = (
+        Statement.objects.filter(number__startswith=f"CS-{year}-")
+        .order_by("-id")
+        .values_list("number", flat=True)
+        .first()
+    )
     return f"CS-{year}-{int(last.rsplit('-', 1)[1]) + 1 if last else 1:03d}"
 
 
 def _record(choice: Choice, by: AbstractBaseUser, verb: str, reason: str) -> None:
     audit.record(
-        actor=by.get_username(), verb=verb, subject=f"choice {choice.pk}", team=choice.grid.team, after=choice.digest, reason=reason
+        actor=by.get_username(),
+        verb=verb,
+        subject=f"choice {choice.pk}",
+        team=choice.grid.team,
+        after=choice.digest,
+        reason=reason,
     )

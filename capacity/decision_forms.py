@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from django import forms
 from django.core.exceptions import ValidationError
 
-from capacity.statement.words import refuse_users_claim
+from capacity.statement.claims import refuse_users_claim
 
 
 def no_users_claim(text: str) -> None:
@@ -32,7 +32,11 @@ class PasswordField(forms.CharField):
 class ReasonField(forms.CharField):
     def __init__(self, label: str, help_text: str = "") -> None:
         super().__init__(
-            label=label, help_text=help_text, max_length=1000, widget=forms.Textarea(attrs={"rows": 3}), validators=[no_users_claim]
+            label=label,
+            help_text=help_text,
+            max_length=1000,
+            widget=forms.Textarea(attrs={"rows": 3}),
+            validators=[no_users_claim],
         )
 
 
@@ -57,7 +61,11 @@ class WithdrawForm(forms.Form):
 
 class IssueForm(forms.Form):
     title = forms.CharField(
-        max_length=120, validators=[no_users_claim], help_text="What the statement is about, such as: Support chat on gpu-01."
+        max_length=120,
+        validators=[no_users_claim],
+        help_text="What the statement is about, such as: Support chat on gpu-01.",
     )
-    valid_days = forms.IntegerField(label="Valid for, days", min_value=1, max_value=180, initial=90, help_text="At most 180.")
+    valid_days = forms.IntegerField(
+        label="Valid for, days", min_value=1, max_value=180, initial=90, help_text="At most 180."
+    )
     password = PasswordField()

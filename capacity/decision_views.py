@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchmarks.access import APPROVE, EVERYONE, PROPOSE, SIGN, allow, confirmed_by_password, person, public
@@ -18,7 +19,9 @@ from capacity.decision_forms import DecideForm, IssueForm, ProposeForm, Withdraw
 from capacity.models import Choice, Statement
 from capacity.queries import result_of
 from capacity.statement import words
-from capacity.statement.keys import load_keyring
+from capacity.statement.figures import charts_svg
+from capacity.statement.keys import KEYRING, KeyFileError, Keyring, load_keyring
+from capacity.statement.verify import Verdict, verdict_lines
 from capacity.statement.verify import verify as verify_bytes
 
 MAX_STATEMENT_BYTES = 5 * 1024 * 1024
@@ -32,7 +35,11 @@ def _choices(request: HttpRequest) -> QuerySet[Choice]:
 
 def _statements(request: HttpRequest) -> QuerySet[Statement]:
     related = ("choice", "choice__grid", "choice__grid__hardware", "issued_by", "key")
-    return Statement.objects.filter(choice__grid__team=person(request).team).select_related(*related).defer("pdf", "envelope")
+    return (
+        Statement.objects.filter(choice__grid__team=person(request).team)
+        .select_related(*related)
+        .defer("pdf", "envelope")
+    )
 
 
 @allow(PROPOSE)
@@ -41,8 +48,9 @@ def grid_propose(request: HttpRequest, pk: int) -> HttpResponse:
     who = person(request)
     grid = get_object_or_404(Grid.objects.select_related("hardware", "runtime", "workload"), pk=pk, team=who.team)
     verdict = result_of(grid).verdict
+    safe = [row.setting for row in verdict.rows if row.safe]
     form = ProposeForm(
-        request.POST or None, settings=verdict.safe_settings, initial={"setting": verdict.chosen, "reason": verdict.finding}
+        request.POST or None, settings=safe, initial={"setting": verdict.recommended, "reason": verdict.summary}
     )
     if request.method == "POST" and form.is_valid():
         try:
@@ -54,9 +62,8 @@ def grid_propose(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, "Proposed. Another person decides about it now.")
             return redirect(choice)
-    return render(
-        request, "capacity/grid_propose.html", {"grid": grid, "verdict": verdict, "form": form}, status=422 if form.errors else 200
-    )
+    context = {"grid": grid, "verdict": verdict, "safe": safe, "form": form}
+    return render(request, "capacity/grid_propose.html", context, status=422 if form.errors else 200)
 
 
 @allow(EVERYONE)
@@ -168,9 +175,15 @@ def statement_list(request: HttpRequest) -> HttpResponse:
 @require_safe
 def statement_detail(request: HttpRequest, number: str) -> HttpResponse:
     statement = get_object_or_404(_statements(request).defer(None), number=number)
-    verdict = verify_bytes(bytes(statement.envelope), load_keyring(settings.KEYS_DIR), timezone.now())
-    page = words.page(approvals.document_of(statement))
-    context = {"statement": statement, "page": page, "verdict": verdict}
+    verdict = verify_bytes(bytes(statement.envelope), _keyring(), timezone.now())
+    document = approvals.document_of(statement)
+    context = {
+        "statement": statement,
+        "page": words.page(document),
+        "charts": mark_safe(charts_svg(document)),
+        "digest12": statement.digest[:12],
+        "verdict": verdict,
+    }
     return render(request, "capacity/statement_detail.html", context)
 
 
@@ -189,7 +202,9 @@ def statement_pdf(request: HttpRequest, number: str) -> HttpResponse:
 
 
 def _download(content: bytes, content_type: str, name: str) -> HttpResponse:
-    return HttpResponse(content, content_type=content_type, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+    return HttpResponse(
+        content, content_type=content_type, headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )
 
 
 @public
@@ -200,12 +215,16 @@ def verify(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         return render(request, "capacity/verify.html", {})
     if upload is None or upload.size is None:
-        return render(request, "capacity/verify.html", {"problem": "Choose the statement's JSON or PDF file first."}, status=422)
+        return render(
+            request, "capacity/verify.html", {"problem": "Choose the statement's JSON or PDF file first."}, status=422
+        )
     if upload.size > MAX_STATEMENT_BYTES:
         problem = "This file is larger than 5 MB; a statement is far smaller. Choose the file as it was downloaded."
         return render(request, "capacity/verify.html", {"problem": problem}, status=422)
-    verdict = verify_bytes(upload.read(), load_keyring(settings.KEYS_DIR), timezone.now())
-    return render(request, "capacity/verify.html", {"verdict": verdict, "file_name": upload.name})
+    verdict = verify_bytes(upload.read(), _keyring(), timezone.now())
+    return render(
+        request, "capacity/verify.html", {"verdict": verdict, "lines": _lines(verdict), "file_name": upload.name}
+    )
 
 
 @public
@@ -215,7 +234,21 @@ def verify_statement(request: HttpRequest, number: str, digest12: str) -> HttpRe
     statement = Statement.objects.filter(number=number).first()
     if statement is None or statement.digest[:12] != digest12:
         return render(request, "capacity/verify.html", {"unknown": number}, status=404)
-    verdict = verify_bytes(bytes(statement.envelope), load_keyring(settings.KEYS_DIR), timezone.now())
-    page = words.page(approvals.document_of(statement))
-    return render(request, "capacity/verify.html", {"verdict": verdict, "statement": statement, "page": page})
+    verdict = verify_bytes(bytes(statement.envelope), _keyring(), timezone.now())
+    return render(request, "capacity/verify.html", {"verdict": verdict, "lines": _lines(verdict)})
 
+
+def _keyring() -> Keyring:
+    """The keys this site knows; none when it has not made any, so that a verdict says "unknown signer"."""
+    try:
+        return load_keyring(settings.KEYS_DIR / KEYRING)
+    except KeyFileError:
+        return Keyring()
+
+
+def _lines(verdict: Verdict) -> list[tuple[str, str]]:
+    """What a genuine statement says, as label and text."""
+    if verdict.document is None:
+        return []
+    first, *rest = verdict_lines(verdict.document)
+    return [("Statement", first), *((label, text) for label, _, text in (line.partition(": ") for line in rest))]

@@ -11,17 +11,23 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.utils import timezone
 
 from benchmarks.audit import head
-from benchmarks.engine.plan import GridLimits
+from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.models import Authorization, Conditions, Grid
 from benchmarks.queries import GridEvidence
 from benchmarks.stats.estimates import Estimate
 from capacity.assessment import latency
+from capacity.assessment.choose import headroom
 from capacity.assessment.facts import CellFact, GridFacts
 from capacity.assessment.verdict import Memory, SettingRow, Verdict
 from capacity.models import Choice
 from capacity.queries import Result
 from capacity.statement import document as doc
 
+MEASURES: dict[doc.Measure, str] = {
+    "end to end": "e2e_s",
+    "time to first token": "ttft_s",
+    "time per output token": "tpot_s",
+}
 ENDS_EARLY = (
     "the driver, the runtime, the model, its flags or the hardware change",
     "the power source differs from the one it was measured on",
@@ -41,7 +47,9 @@ class Issue:
     demonstration: bool
 
 
-def build(*, choice: Choice, result: Result, authorization: Authorization, conditions: Conditions, issue: Issue) -> doc.Document:
+def build(
+    *, choice: Choice, result: Result, authorization: Authorization, conditions: Conditions, issue: Issue
+) -> doc.Document:
     """The document; raises ValueError with a sentence where it would contradict itself."""
     grid, verdict, facts = result.evidence.grid, result.verdict, result.facts
     limits = _limits(facts.limits, facts)
@@ -52,7 +60,7 @@ def build(*, choice: Choice, result: Result, authorization: Authorization, condi
         title=issue.title,
         zone=_zone(timezone.get_current_timezone(), issue.at),
         setting=doc.Setting(value=choice.setting, term="requests in flight"),
-        result=_result(verdict, chosen),
+        result=_result(facts, chosen),
         limits=limits,
         classes=_classes(facts, choice.setting),
         rows=tuple(_row(row, limits, facts, chosen=row.setting == choice.setting) for row in verdict.rows if row.n),
@@ -60,7 +68,7 @@ def build(*, choice: Choice, result: Result, authorization: Authorization, condi
         tested=_tested(result.evidence),
         conditions=_conditions(result.evidence, conditions),
         operating_limits=_operating_limits(choice, verdict),
-        rollback=verdict.rollback_words,
+        rollback=_rollback_words(choice, verdict),
         not_tested=verdict.not_tested,
         ends_early=ENDS_EARLY,
         grade="ungraded",
@@ -84,16 +92,14 @@ def _zone(zone: tzinfo, at: datetime) -> doc.Zone:
 
 
 def _limits(limits: GridLimits, facts: GridFacts) -> tuple[doc.Limit, ...]:
-    tested = _tested_classes(facts)
-    return tuple(
-        doc.Limit(class_name=name, measure=measure, limit_s=value, percentile=limits.percentile)
-        for name in tested
-        if (of_class := limits.classes.get(name))
-        for measure, value in (
-            ("end to end", of_class.e2e_s), ("time to first token", of_class.ttft_s), ("time per output token", of_class.tpot_s),
-        )
-        if value is not None
-    )  # fmt: skip
+    found = []
+    for name in _tested_classes(facts):
+        of_class = limits.classes.get(name, ClassLimits())
+        for measure, field in MEASURES.items():
+            value: float | None = getattr(of_class, field)
+            if value is not None:
+                found.append(doc.Limit(class_name=name, measure=measure, limit_s=value, percentile=limits.percentile))
+    return tuple(found)
 
 
 def _tested_classes(facts: GridFacts) -> list[str]:
@@ -102,14 +108,14 @@ def _tested_classes(facts: GridFacts) -> list[str]:
     return [name for name in facts.class_weights if name in seen]
 
 
-def _result(verdict: Verdict, chosen: SettingRow | None) -> doc.Result | None:
+def _result(facts: GridFacts, chosen: SettingRow | None) -> doc.Result | None:
     if chosen is None or chosen.good.value is None:
         return None
-    headroom = verdict.headroom if verdict.recommended == chosen.setting else None
+    room = headroom(facts, chosen)
     return doc.Result(
         successful_per_minute=doc.Rate(value=chosen.good.value, lower=chosen.good.lower, upper=chosen.good.upper),
-        stated_per_minute=headroom.stated_per_min if headroom else None,
-        reserves=tuple(doc.Reserve(name=r.name, share=r.share) for r in headroom.reserves) if headroom else (),
+        stated_per_minute=room.stated_per_min,
+        reserves=tuple(doc.Reserve(name=r.name, share=r.share) for r in room.reserves),
     )
 
 
@@ -141,7 +147,9 @@ def _row(row: SettingRow, limits: Sequence[doc.Limit], facts: GridFacts, *, chos
     good = row.good
     return doc.Row(
         setting=row.setting,
-        successful_per_minute=doc.Rate(value=good.value, lower=good.lower, upper=good.upper) if good.value is not None else None,
+        successful_per_minute=doc.Rate(value=good.value, lower=good.lower, upper=good.upper)
+        if good.value is not None
+        else None,
         all_per_minute=row.completed_per_min,
         n=row.n,
         tails=tuple(_tail(cells, limit) for limit in limits),
@@ -158,7 +166,13 @@ def _vram(memory: Memory) -> int | doc.Absent:
     return "not reported" if memory.is_vram else "not applicable"
 
 
-MEASURES = {"end to end": "e2e_s", "time to first token": "ttft_s", "time per output token": "tpot_s"}
+def _rollback_words(choice: Choice, verdict: Verdict) -> str:
+    """The verdict's own words where they are about this setting's rollback, else the same said of the row itself."""
+    row = verdict.row(choice.rollback_setting)
+    if row is None:
+        return "No lower setting was measured and safe, so there is no measured rollback."
+    rate = "" if row.good.value is None else f", measured at {row.good.value:.1f} successful requests a minute"
+    return f"Rollback is {row.setting} requests in flight{rate}."
 
 
 def _tail(cells: Sequence[CellFact], limit: doc.Limit) -> doc.Tail:
@@ -194,10 +208,16 @@ def _memory(chosen: SettingRow | None) -> doc.Memory:
 def _tested(evidence: GridEvidence) -> doc.Tested:
     grid = evidence.grid
     runtime, hardware, workload = grid.runtime, grid.hardware, grid.workload
-    declared = [hardware.name, hardware.cpu, f"{hardware.ram_gib:g} GiB RAM" if hardware.ram_gib else "", hardware.gpu or "no GPU declared"]
+    declared = [
+        hardware.name,
+        hardware.cpu,
+        f"{hardware.ram_gib:g} GiB RAM" if hardware.ram_gib else "",
+        hardware.gpu or "no GPU declared",
+    ]
     probe = evidence.probe.facts if evidence.probe else {}
     return doc.Tested(
-        model=runtime.model_name + (f", sha256 {runtime.model_digest[:12]}" if runtime.model_digest else ", digest not recorded"),
+        model=runtime.model_name
+        + (f", sha256 {runtime.model_digest[:12]}" if runtime.model_digest else ", digest not recorded"),
         runtime=f"{runtime.get_kind_display()} {runtime.runtime_version or '(version not recorded)'}",
         flags=runtime.flags or "not recorded",
         hardware_declared=", ".join(part for part in declared if part),
@@ -256,9 +276,9 @@ def _signatures(choice: Choice, authorization: Authorization, grid: Grid, issue:
 
 def _evidence(evidence: GridEvidence) -> tuple[doc.EvidenceCell, ...]:
     return tuple(
-        doc.EvidenceCell(cell=f"{c.setting}-{c.class_name}-r{c.repeat}", sha256=c.evidence_sha256, records=c.requests or 0)
+        doc.EvidenceCell(
+            cell=f"{c.setting}-{c.class_name}-r{c.repeat}", sha256=c.evidence_sha256, records=c.requests or 0
+        )
         for c in evidence.cells
         if c.evidence_sha256
     )
-
-

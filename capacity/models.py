@@ -25,10 +25,14 @@ class Objective(models.Model):
     notes = models.TextField(blank=True)
     percentile = models.FloatField(default=95, validators=[MinValueValidator(50), MaxValueValidator(99.9)])
     success_share = models.FloatField(
-        default=0.99, validators=[MinValueValidator(0.5), MaxValueValidator(1)], help_text="Share of scheduled requests that must succeed."
+        default=0.99,
+        validators=[MinValueValidator(0.5), MaxValueValidator(1)],
+        help_text="Share of scheduled requests that must succeed.",
     )
     validity_share = models.FloatField(
-        default=0.97, validators=[MinValueValidator(0), MaxValueValidator(1)], help_text="Share of answers that must be valid."
+        default=0.97,
+        validators=[MinValueValidator(0), MaxValueValidator(1)],
+        help_text="Share of answers that must be valid.",
     )
     max_vram_share = models.FloatField(default=0.92, validators=[MinValueValidator(0.1), MaxValueValidator(1)])
     max_temperature_c = models.FloatField(default=85, validators=[MinValueValidator(30), MaxValueValidator(120)])
@@ -59,14 +63,17 @@ class ClassObjective(models.Model):
     class_name = models.SlugField(max_length=30)
     e2e_s = models.FloatField("End to end, s", null=True, blank=True, validators=[MinValueValidator(0.001)])
     ttft_s = models.FloatField("Time to first token, s", null=True, blank=True, validators=[MinValueValidator(0.001)])
-    tpot_s = models.FloatField("Time per output token, s", null=True, blank=True, validators=[MinValueValidator(0.0001)])
+    tpot_s = models.FloatField(
+        "Time per output token, s", null=True, blank=True, validators=[MinValueValidator(0.0001)]
+    )
 
     class Meta:
         ordering = ["position"]
         constraints = [
             models.UniqueConstraint(fields=["objective", "class_name"], name="class_objective_once"),
             models.CheckConstraint(
-                condition=Q(e2e_s__isnull=False) | Q(ttft_s__isnull=False) | Q(tpot_s__isnull=False), name="class_objective_has_a_limit"
+                condition=Q(e2e_s__isnull=False) | Q(ttft_s__isnull=False) | Q(tpot_s__isnull=False),
+                name="class_objective_has_a_limit",
             ),
         ]
 
@@ -89,7 +96,9 @@ class Choice(models.Model):
     rollback_setting = models.PositiveIntegerField(null=True, blank=True)
     verdict = models.JSONField(help_text="The judge's words and numbers when it was proposed.")
     grade = models.CharField(max_length=20, default="ungraded")
-    digest = models.CharField(max_length=64, help_text="SHA-256 over setting, evidence, grade and rollback: a change voids the approval.")
+    digest = models.CharField(
+        max_length=64, help_text="SHA-256 over setting, evidence, grade and rollback: a change voids the approval."
+    )
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.PROPOSED)
     reason = models.TextField(help_text="Why this setting, in the proposer's words.")
     measured_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
@@ -102,16 +111,21 @@ class Choice(models.Model):
     class Meta:
         ordering = ["-id"]
         constraints = [
-            models.CheckConstraint(condition=Q(decided_by__isnull=True) | ~Q(decided_by=F("proposed_by")), name="approver_is_not_proposer"),
+            models.CheckConstraint(
+                condition=Q(decided_by__isnull=True) | ~Q(decided_by=F("proposed_by")), name="approver_is_not_proposer"
+            ),
             models.CheckConstraint(
                 condition=~Q(status="approved") | (Q(decided_by__isnull=False) & ~Q(decided_by=F("measured_by"))),
                 name="approver_is_not_measurer",
             ),
             models.CheckConstraint(
-                condition=Q(status__in=["proposed", "withdrawn"]) | (Q(decided_by__isnull=False) & Q(decided_at__isnull=False)),
+                condition=Q(status__in=["proposed", "withdrawn"])
+                | (Q(decided_by__isnull=False) & Q(decided_at__isnull=False)),
                 name="a_decision_has_a_person_and_a_time",
             ),
-            models.UniqueConstraint(fields=["grid"], condition=Q(status__in=["proposed", "approved"]), name="one_open_choice_per_grid"),
+            models.UniqueConstraint(
+                fields=["grid"], condition=Q(status__in=["proposed", "approved"]), name="one_open_choice_per_grid"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -157,7 +171,9 @@ class Statement(models.Model):
         ordering = ["-issued_at"]
         constraints = [
             models.CheckConstraint(condition=Q(valid_until__gt=F("issued_at")), name="statement_valid_forward"),
-            models.CheckConstraint(condition=Q(simulated=False) | Q(demonstration=True), name="simulated_only_with_demonstration_key"),
+            models.CheckConstraint(
+                condition=Q(simulated=False) | Q(demonstration=True), name="simulated_only_with_demonstration_key"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -90,7 +90,11 @@ HEARTBEAT_S = env.float("HEADROOM_HEARTBEAT_S", default=5.0)
 STALE_AFTER_S = env.float("HEADROOM_STALE_AFTER_S", default=60.0)
 SWEEP_EVERY_S = env.float("HEADROOM_SWEEP_EVERY_S", default=5.0)
 CELERY_BEAT_SCHEDULE = {
-    "sweep": {"task": "benchmarks.tasks.sweep", "schedule": SWEEP_EVERY_S, "options": {"queue": "office", "expires": 60}},
+    "sweep": {
+        "task": "benchmarks.tasks.sweep",
+        "schedule": SWEEP_EVERY_S,
+        "options": {"queue": "office", "expires": 60},
+    },
 }
 # Hosts that a worker may load: loopback unless the host's operator says otherwise, on that host.
 TARGET_HOSTS = env.list("HEADROOM_TARGET_HOSTS", default=["127.0.0.1", "localhost", "::1"])

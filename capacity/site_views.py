@@ -71,7 +71,9 @@ def _waiting_grids(who: Person) -> list[Attention]:
                 title=f"{grid} waits for authorisation",
                 consequence="Nothing is sent to the host until its owner authorises exactly this plan.",
                 action="Read and authorise" if mine else "Look at the plan",
-                url=reverse("grid-authorize", args=[grid.pk]) if mine and "host_owner" in who.roles else grid.get_absolute_url(),
+                url=reverse("grid-authorize", args=[grid.pk])
+                if mine and "host_owner" in who.roles
+                else grid.get_absolute_url(),
             )
         )
     done = grids_of(who.team.pk).filter(status=Grid.Status.MEASURED, choices__isnull=True)[:5]
@@ -164,7 +166,7 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return render(request, "404.html", status=404)
+    return render(request, "404.html", {"reason": str(exception or "")}, status=404)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
