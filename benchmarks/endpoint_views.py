@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -60,6 +59,8 @@ def endpoint_check_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "worker": worker_state(check.hardware),
         "found": found_values(check),
         "facts": _facts(check),
+        "finding": None if waiting else _finding(check),
+        "warnings": check.result.get("warnings", []) if check.result.get("reachable") else [],
         "back": _back(request, check),
     }
     fragment = bool(getattr(request, "htmx", False))
@@ -70,24 +71,56 @@ def endpoint_check_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _ring(check: EndpointCheck) -> None:
-    # Imported late: a page can be read where no worker code is installed.
+    # Imported late: pages can be read where no worker code is installed.
     from benchmarks import tasks
 
-    queue = settings.HARDWARE_QUEUE.format(slug=check.hardware.slug)
-    tasks.check_endpoint.apply_async((check.pk,), queue=queue)
+    tasks.ask_for_check(check)
 
 
 def found_values(check: EndpointCheck) -> dict[str, Any]:
-    """What the worker found, by the names of the runtime form's fields; empty until it has answered."""
-    found = check.result.get("prefill") or check.result.get("found") or {}
-    return {name: found[name] for name in KEPT_TYPED if found.get(name) not in (None, "")}
+    """What the worker found, by the names of the runtime form's fields; empty until a look has answered."""
+    answer = check.result
+    models = list(answer.get("models") or ())
+    found = {
+        "kind": answer.get("detected_kind"),
+        "runtime_version": answer.get("version"),
+        "model_name": check.model_name if check.model_name in models else next(iter(models), None),
+        "max_active_sequences": answer.get("max_active_sequences"),
+        "context_per_sequence_tokens": answer.get("context_per_sequence_tokens"),
+        "metrics_url": check.endpoint + answer["metrics_path"] if answer.get("metrics_path") else None,
+    }
+    return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def _finding(check: EndpointCheck) -> tuple[str, str, str]:
+    """Pill kind, what was found, and what to do about it."""
+    answer = check.result
+    if answer.get("problem"):
+        return "bad", str(answer["problem"]), ""
+    if "what" in answer:
+        return "ok" if answer.get("ok") else "bad", str(answer["what"]), str(answer.get("do", ""))
+    if answer.get("reachable") is False:
+        return (
+            "bad",
+            next(iter(answer.get("warnings") or ()), "Nothing answered at this address."),
+            ("Start the runtime, or correct the address and port."),
+        )
+    return "ok", "The endpoint answered.", ""
 
 
 def _facts(check: EndpointCheck) -> list[tuple[str, Any]]:
-    """Everything else in the answer that is a plain value or a list of plain values."""
-    skip = {"prefill", "found", "sentence", "ok", "wrong", "remedy"}
-    plain = {key: value for key, value in check.result.items() if key not in skip and not isinstance(value, dict)}
-    return [(key.replace("_", " "), ", ".join(map(str, v)) if isinstance(v, list) else v) for key, v in plain.items()]
+    """What a look read, row by row; None is what the endpoint does not say."""
+    answer = check.result
+    if not answer.get("reachable"):
+        return []
+    return [
+        ("Models", ", ".join(answer.get("models") or ()) or None),
+        ("Version", answer.get("version")),
+        ("Active sequences, at most", answer.get("max_active_sequences")),
+        ("Context per sequence, tokens", answer.get("context_per_sequence_tokens")),
+        ("KV cache, tokens", answer.get("kv_capacity_tokens")),
+        ("Metrics", ", ".join(answer.get("metrics") or ()) or None),
+    ]
 
 
 def _keep_typed(request: HttpRequest, check: EndpointCheck) -> None:

@@ -34,6 +34,19 @@ def no_users_claim(text: str) -> None:
         raise forms.ValidationError(refusal, code="users_claim")
 
 
+def lay_out(form: forms.BaseForm, **spans: str) -> None:
+    """Widths for the field template: h half a row, t a third, q a quarter. Fields that are not there are left out."""
+    for name, span in spans.items():
+        if name in form.fields:
+            form.fields[name].widget.attrs["data-span"] = span
+
+
+def units(form: forms.BaseForm, **words: str) -> None:
+    """The unit that the field template writes after a number."""
+    for name, word in words.items():
+        form.fields[name].widget.attrs.update({"data-unit": word, "step": "any"})
+
+
 def address_fault(address: str) -> str | None:
     """What is wrong with an address that a worker shall call; None when it may be called."""
     try:
@@ -142,6 +155,10 @@ class HardwareForm(SlugMixin, HardwareModelForm):
         self.team = team
         self.settle_slug(editing=self.instance.pk is not None)
         self.fields["gpu_count"].required = False
+        for name in ("ram_gib", "vram_gib", "power_cap_w"):
+            self.fields[name].label = str(self.fields[name].label).rpartition(",")[0]
+        units(self, ram_gib="GiB", vram_gib="GiB", power_cap_w="W")
+        lay_out(self, name="h", slug="h", cpu="h", ram_gib="h", gpu="h", gpu_count="h", vram_gib="h", power_cap_w="h")
 
     def slug_taken(self, slug: str) -> bool:
         return Hardware.objects.filter(slug=slug).exists()
@@ -188,6 +205,11 @@ class RuntimeForm(SlugMixin, RuntimeModelForm):
         self.fields["hardware"] = forms.ModelChoiceField(hosts, label="Host", empty_label="Choose a host")
         self.fields["flags"].widget.attrs.update(rows=3, spellcheck="false")
         self.fields["flags"].validators.append(_no_key_in_flags)
+        lay_out(
+            self, name="h", slug="h", hardware="h", kind="h", endpoint="h", runtime_version="h", model_name="h",
+            model_digest="h", api_key_name="h", batching_mode="h", max_active_sequences="h",
+            context_per_sequence_tokens="h", metrics_url="h", gpu_metrics_url="h",
+        )  # fmt: skip
 
     def _get_validation_exclusions(self) -> set[str]:
         # The model's URL check wants a dot in the host name; AddressField has judged these already, and more strictly.
@@ -232,6 +254,7 @@ class WorkloadForm(SlugMixin, WorkloadModelForm):
         super().__init__(*args, **kwargs)
         self.team = team
         self.settle_slug(editing=self.instance.pk is not None)
+        lay_out(self, name="h", slug="h", task="h", seed="h")
 
     def slug_taken(self, slug: str) -> bool:
         return Workload.objects.filter(team=self.team, slug=slug).exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
 from django.http import QueryDict
@@ -110,6 +110,10 @@ class LengthClassForm(forms.Form):
         super().__init__(*args, **kwargs)
         for prefix, what in (("prompt", "Prompt"), ("output", "Answer")):
             self._add_distribution(prefix, what)
+        for name in self.fields:
+            part = name.partition("_")[2]
+            span = {"points": "", "kind": "t", "": "h"}.get(part, "q" if part != "typical" else "t")
+            self.fields[name].widget.attrs.update({"data-span": span, "step": "any"} if part != "points" else {})
 
     def _add_distribution(self, prefix: str, what: str) -> None:
         self.fields[f"{prefix}_kind"] = forms.ChoiceField(
@@ -153,7 +157,13 @@ class LengthClassForm(forms.Form):
             self.add_error(f"{prefix}_kind", str(error))
 
 
-class BaseLengthClassFormSet(forms.BaseFormSet[LengthClassForm]):
+if TYPE_CHECKING:
+    LengthClassForms = forms.BaseFormSet[LengthClassForm]
+else:
+    LengthClassForms = forms.BaseFormSet
+
+
+class BaseLengthClassFormSet(LengthClassForms):
     """At least one class, no name twice; shares need not add up to 100, they are taken relative to their sum."""
 
     def clean(self) -> None:

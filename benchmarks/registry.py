@@ -191,10 +191,31 @@ def ask_endpoint(*, team: Team, by: AbstractBaseUser, hardware: Hardware, check:
 # --- history ---------------------------------------------------------------------------------------------------------
 
 
-def history(team_id: int, subject: str, *, limit: int = 50) -> list[Event]:
+@dataclass(frozen=True, slots=True)
+class HistoryLine:
+    """One event with its changes as (what, before, after); a list says only that it changed."""
+
+    event: Event
+    changes: tuple[tuple[str, object, object], ...]
+
+
+def history(team_id: int, subject: str, *, limit: int = 50) -> list[HistoryLine]:
     """Newest first: the events of "hardware <slug>", or of every version of "runtime <slug>" and "workload <slug>"."""
     mine = models.Q(subject=subject) | models.Q(subject__startswith=f"{subject} v")
-    return list(Event.objects.filter(mine, team_id=team_id)[:limit])
+    return [HistoryLine(e, _readable(e.changes)) for e in Event.objects.filter(mine, team_id=team_id)[:limit]]
+
+
+def _readable(changes: Mapping[str, object]) -> tuple[tuple[str, object, object], ...]:
+    lines = []
+    for name, change in changes.items():
+        words = name.replace("_", " ")
+        if not isinstance(change, Mapping):
+            lines.append((words, None, change))
+        elif isinstance(change.get("after"), list):
+            lines.append((words, "as before", "changed"))
+        else:
+            lines.append((words, change.get("before"), change.get("after")))
+    return tuple(lines)
 
 
 def _said(

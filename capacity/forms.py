@@ -13,8 +13,8 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.text import slugify
 
 from benchmarks.drafts import MIXED, RoomConditions
+from benchmarks.forms import lay_out, no_users_claim, units
 from benchmarks.models import PowerSource, Runtime, Team, Workload
-from benchmarks.records.claims import users_claim
 from capacity.models import Objective
 from capacity.objectives import FIELDS, ClassValues
 
@@ -25,13 +25,6 @@ else:
 
 OFFERED = (1, 2, 4, 8, 16, 32)
 MOST_SETTING = 4096
-
-
-def no_users_claim(text: str) -> None:
-    """Form validator: a name or note must not claim a number of users."""
-    refusal = users_claim(text)
-    if refusal:
-        raise forms.ValidationError(refusal, code="users_claim")
 
 
 class PercentField(forms.FloatField):
@@ -85,8 +78,11 @@ class ObjectiveForm(ObjectiveModelForm):
         for name in ("name", "notes"):
             self.fields[name].validators.append(no_users_claim)
         self.fields["notes"].widget.attrs["rows"] = 2
-        for name, unit in (("percentile", "th"), ("max_temperature_c", "°C"), ("max_power_w", "W")):
-            self.fields[name].widget.attrs["data-unit"] = unit
+        units(self, max_temperature_c="°C", max_power_w="W")
+        lay_out(
+            self, name="h", slug="h", percentile="t", success_share="t", validity_share="t", max_vram_share="t",
+            max_temperature_c="t", max_power_w="t", reserve_growth="t", reserve_variance="t", reserve_loss="t",
+        )  # fmt: skip
 
     def clean_slug(self) -> str:
         slug: str = self.cleaned_data["slug"] or slugify(self.data.get("name", ""))[:60].strip("-")
@@ -112,8 +108,8 @@ class ClassObjectiveForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in ("e2e_s", "ttft_s", "tpot_s"):
-            self.fields[name].widget.attrs.update({"data-unit": "s", "step": "any"})
+        units(self, e2e_s="s", ttft_s="s", tpot_s="s")
+        lay_out(self, class_name="q", e2e_s="q", ttft_s="q", tpot_s="q")
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -131,7 +127,13 @@ class ClassObjectiveForm(forms.Form):
         return cleaned
 
 
-class BaseClassObjectiveFormSet(forms.BaseFormSet[ClassObjectiveForm]):
+if TYPE_CHECKING:
+    ClassObjectiveForms = forms.BaseFormSet[ClassObjectiveForm]
+else:
+    ClassObjectiveForms = forms.BaseFormSet
+
+
+class BaseClassObjectiveFormSet(ClassObjectiveForms):
     def clean(self) -> None:
         if any(self.errors):
             return
@@ -215,8 +217,13 @@ class GridForm(forms.Form):
         self._choose("objective", Objective.objects.filter(team=team), _versioned_label)
         names = [*classes, MIXED]
         self.fields["class_names"].choices = [(n, "mixed, all classes" if n == MIXED else n) for n in names]  # type: ignore[attr-defined]
-        for name, unit in (("window_s", "s"), ("warmup_s", "s"), ("ambient_c", "°C")):
-            self.fields[name].widget.attrs.update({"data-unit": unit, "step": "any"})
+        units(self, window_s="s", warmup_s="s", ambient_c="°C")
+        lay_out(
+            self, runtime="h", workload="h", repeats="t", window_s="t", warmup_s="t", room="h", ambient_c="q",
+            ambient_source="q", other_loads="h", ups_on_battery="h", other_settings="h",
+        )  # fmt: skip
+        for name in ("class_names", "setting_values", "power_source"):
+            self.fields[name].widget.attrs["class"] = "hr-chips"
 
     def _choose(self, name: str, rows: Any, label: Any) -> None:
         field: Any = self.fields[name]
