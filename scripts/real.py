@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def measure(journey: Journey, plan: Plan, say: Steps) -> int:
     return grid
 
 
-def run_grid(journey: Journey, plan: Plan, objective: str, settings: tuple[int, ...]) -> int:
+def run_grid(journey: Journey, plan: Plan, objective: str, settings: Sequence[int]) -> int:
     name = f"{plan.grid_name}: {objective.lower()}"
     grid = journey.draw(plan, name=name, objective=objective, workload=plan.grid_name, settings=settings)
     journey.authorize(grid)

