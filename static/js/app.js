@@ -43,7 +43,16 @@ document.addEventListener("keydown", (event) => {
 for (const dialog of document.querySelectorAll("dialog[data-open-now]")) dialog.showModal();
 
 // Live pages: an element with data-live polls; its last answer (200 or 304) resets the clock, silence marks it stale.
-const heard = new WeakMap();
+// A hidden tab, or a server that answered 429, is asked only every ten seconds.
+const SLOW_EVERY_MS = 10000;
+const heard = new WeakMap(), asked = new WeakMap(), refused = new WeakSet();
+document.addEventListener("htmx:before:request", (event) => {
+  const live = event.target.closest?.("[data-live]");
+  if (!live) return;
+  const slow = document.hidden || refused.has(live);
+  if (slow && Date.now() - (asked.get(live) || 0) < SLOW_EVERY_MS) { event.preventDefault(); return; }
+  asked.set(live, Date.now());
+});
 function clock(now) {
   return new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit",
     timeZone: html.dataset.zone || "UTC" }).format(now);
@@ -51,7 +60,9 @@ function clock(now) {
 document.addEventListener("htmx:after:request", (event) => {
   const live = event.target.closest?.("[data-live]");
   const status = event.detail?.ctx?.response?.status ?? event.detail?.ctx?.response?.raw?.status;
-  if (!live || !(status === 304 || (status >= 200 && status < 300))) return;
+  if (!live) return;
+  if (status === 429) refused.add(live); else refused.delete(live);
+  if (!(status === 304 || (status >= 200 && status < 300))) return;
   heard.set(live, Date.now());
   requestAnimationFrame(() => {
     for (const mark of live.querySelectorAll("[data-updated]")) mark.textContent = clock(new Date());
