@@ -1,4 +1,4 @@
-"""Claiming, holding and recording cells. Each verb states its precondition in the UPDATE; the row count is the lock."""
+"""Claiming, holding and recording cells: each verb states its precondition in the UPDATE, the row count is the lock."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def claim_next_cell(*, hardware_slugs: Sequence[str], worker: str) -> Claim | No
 def beat(*, claim: Claim, progress: dict[str, object]) -> Pulse:
     """Says that the attempt lives, with what the engine last reported, and hears whether it should stop.
 
-    `progress` may hold "requests" and "tokens" of this attempt; they count against the authorisation even if it dies.
+    "sent" and "tokens" of `progress` count against the authorisation, even if the attempt dies.
     """
     now = timezone.now()
     kept = progress | {"spent": _spent(claim, progress), "at": now.isoformat()}
@@ -91,7 +91,13 @@ def beat(*, claim: Claim, progress: dict[str, object]) -> Pulse:
 
 
 def record(
-    *, claim: Claim, parquet: bytes, schema_version: int, requests: int, summary: CellSummary, progress: dict[str, object]
+    *,
+    claim: Claim,
+    parquet: bytes,
+    schema_version: int,
+    requests: int,
+    summary: CellSummary,
+    progress: dict[str, object],
 ) -> bool:
     """Stores evidence, its digest and the summary, for the current attempt only, in one transaction.
 
@@ -164,7 +170,7 @@ def interrupt_stale(*, at: datetime) -> int:
         if probe.claimant_gone(cell.claimed_by):
             reason = f"The worker ({probe.claimant_host(cell.claimed_by)}) ended during the cell."
         elif cell.heartbeat_at is None or cell.heartbeat_at < silent:
-            reason = f"No heartbeat of the worker ({probe.claimant_host(cell.claimed_by)}) for {settings.STALE_AFTER_S:g} s."
+            reason = f"No heartbeat of {probe.claimant_host(cell.claimed_by)} for {settings.STALE_AFTER_S:g} s."
         else:
             continue
         found += interrupt(claim=_claim_of(cell), reason=reason)
@@ -172,7 +178,7 @@ def interrupt_stale(*, at: datetime) -> int:
 
 
 def after_cell(grid_id: int) -> None:
-    """Closes a grid that has nothing left to do or was asked to stop. Call inside the transaction that changed a cell."""
+    """Closes a grid that has nothing left to do or was asked to stop, inside the transaction that changed a cell."""
     grid = Grid.objects.get(pk=grid_id)
     cells = grid.cells.all()
     if grid.status not in _OPEN or cells.filter(status=Cell.Status.RUNNING).exists():
@@ -197,9 +203,11 @@ def close_grid(*, grid_id: int, status: str, reason: str) -> bool:
             progress_version=F("progress_version") + 1,
         )  # fmt: skip
         if closed:
-            Cell.objects.filter(grid_id=grid_id, status__in=_WAITING).update(status=Cell.Status.NOT_RUN, reason=reason[:300])
+            waiting = Cell.objects.filter(grid_id=grid_id, status__in=_WAITING)
+            waiting.update(status=Cell.Status.NOT_RUN, reason=reason[:300])
             grid = Grid.objects.select_related("team").get(pk=grid_id)
-            audit.record(actor="system", verb=f"closed as {status}", subject=f"grid {grid_id}", team=grid.team, reason=reason)
+            subject = f"grid {grid_id}"
+            audit.record(actor="system", verb=f"closed as {status}", subject=subject, team=grid.team, reason=reason)
     return bool(closed)
 
 
@@ -251,8 +259,8 @@ def _started(grid: Grid, now: datetime, worker: str) -> None:
 
 
 def _tell(cell: Cell, reason: str) -> None:
-    told = Cell.objects.filter(~Q(reason=reason[:300]), pk=cell.pk, status=Cell.Status.QUEUED).update(reason=reason[:300])
-    if told:
+    waiting = Cell.objects.filter(~Q(reason=reason[:300]), pk=cell.pk, status=Cell.Status.QUEUED)
+    if waiting.update(reason=reason[:300]):
         bump(cell.grid_id)
 
 
@@ -286,21 +294,19 @@ def _store_evidence(claim: Claim, parquet: bytes, schema_version: int, requests:
 
 
 def _hold_back(cell: Cell, summary: CellSummary) -> None:
-    """Marks what may not run after this cell: higher settings after a failed gate, this one too after a guard's stop."""
+    """Marks what may not run after this cell: higher settings after a failed gate, its own too after a guard's stop."""
     waiting = Cell.objects.filter(grid_id=cell.grid_id, status__in=_WAITING)
-    if not summary.complete:
-        waiting, why = waiting.filter(setting__gte=cell.setting), f"the guard stopped {cell.setting} offered: {summary.end_reason}"
-    else:
-        refused = gates.refusal(limits_of(cell.grid), summary)
-        if refused is None:
-            return
-        waiting, why = waiting.filter(setting__gt=cell.setting), refused
-    waiting.update(status=Cell.Status.NOT_RUN, reason=f"{gates.NOT_SAFE}{why}"[:300])
+    stopped = gates.guard_stop(summary)
+    refused = stopped or gates.refusal(limits_of(cell.grid), summary)
+    if refused is None:
+        return
+    beyond = Q(setting__gte=cell.setting) if stopped else Q(setting__gt=cell.setting)
+    waiting.filter(beyond).update(status=Cell.Status.NOT_RUN, reason=f"{gates.NOT_SAFE}{refused}"[:300])
 
 
 def _spent(claim: Claim, progress: dict[str, object]) -> dict[str, int]:
     return {
-        "requests": claim.spent_requests + _count(progress.get("requests")),
+        "requests": claim.spent_requests + _count(progress.get("sent")),
         "tokens": claim.spent_tokens + _count(progress.get("tokens")),
     }
 

@@ -12,6 +12,9 @@ from benchmarks.stats.estimates import Estimate
 NOT_SAFE = "Not safe to go on: "
 """Cells that the gate held back begin their reason so; resuming a grid does not queue them again."""
 
+GUARD = "guard:"
+"""How the engine begins the reason of a cell that its guard stopped."""
+
 _OURS = (Outcome.CANCELLED, Outcome.UNFINISHED)
 
 
@@ -28,6 +31,13 @@ def refusal(limits: GridLimits, summary: CellSummary, guard: Guard | None = None
         shown = "among failed requests" if math.isinf(ratio) else f"{ratio:.2f} times the objective"
         return f"p95 was {shown} at {_at(summary)}, more than {rule.max_p95_over_objective:g} times."
     return None
+
+
+def guard_stop(summary: CellSummary) -> str | None:
+    """What the engine's guard said when it stopped this cell, with the setting; None when it did not."""
+    if summary.complete or not summary.end_reason.startswith(GUARD):
+        return None
+    return f"the guard stopped {_at(summary)}: {summary.end_reason.removeprefix(GUARD).strip()}"
 
 
 def error_share(summary: CellSummary) -> float | None:

@@ -1,4 +1,4 @@
-"""What the grid pages show, computed from rows: the list's lines, the stage table, the live values with their limits."""
+"""What the grid pages show, computed from rows: the list's lines, the stage table, live values with their limits."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GridLine:
 
 @dataclass(frozen=True, slots=True)
 class StageCell:
-    """One square of the stage table. `kind`: done, now, wait, held or bad."""
+    """One square of the stage table. `kind`: done, now, wait (also: held back by a gate) or bad."""
 
     kind: str
     text: str
@@ -176,12 +176,14 @@ def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
     """Eight values of the running cell, each with its limit."""
     limits, guard, now = limits_of(grid), Guard(), cell.progress
     goal = limits.classes.get(cell.class_name, _loosest(limits))
-    sent, failed = _number(now.get("requests")), _number(now.get("failed"))
+    sent, ok = _number(now.get("finished")), _number(now.get("ok"))
+    failed = sent - ok if sent is not None and ok is not None else None
     share = failed / sent if sent and failed is not None else None
-    memory, vram = _number(now.get("host_memory_total_bytes")), _number(now.get("vram_total_bytes"))
+    read = _readings(now)
+    memory, vram = read.get("host_memory_total_bytes"), read.get("vram_total_bytes")
     return [
-        _seconds(_("p95 so far"), now.get("e2e_p95_s"), goal.e2e_s, _n(now.get("completed"))),
-        _seconds(_("TTFT p95 so far"), now.get("ttft_p95_s"), goal.ttft_s, _n(now.get("completed"))),
+        _so_far(_("End to end"), now, "e2e_s", goal.e2e_s),
+        _so_far(_("Time to first token"), now, "ttft_s", goal.ttft_s),
         LiveValue(
             _("In flight"), _number(now.get("in_flight")), _plain(now.get("in_flight")), "", float(cell.setting),
             cell.setting * 1.2, _queued(now), _("offered %(n)s") % {"n": cell.setting},
@@ -190,19 +192,17 @@ def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
             _("Failed"), share, _plain(failed), _("of %(n)s") % {"n": _plain(sent)}, guard.max_error_share, 0.1, "",
             _("stop at %(share)s") % {"share": f"{guard.max_error_share or 0:.0%}"},
         ),
-        _bytes(_("VRAM"), now.get("vram_used_bytes"), vram, limits.max_vram_share, _("no GPU reading")),
-        _plain_limit(_("GPU temperature"), now.get("gpu_temperature_c"), "°C", limits.max_temperature_c),
-        _plain_limit(_("GPU board power"), now.get("gpu_power_w"), "W", limits.max_power_w),
-        _bytes(_("Host memory"), now.get("host_memory_used_bytes"), memory, guard.max_host_memory_share or 1.0, ""),
+        _bytes(_("VRAM"), read.get("vram_used_bytes"), vram, limits.max_vram_share, _("no GPU reading")),
+        _plain_limit(_("GPU temperature"), read.get("gpu_temperature_c"), "°C", limits.max_temperature_c),
+        _plain_limit(_("GPU board power"), read.get("gpu_power_w"), "W", limits.max_power_w),
+        _bytes(_("Host memory"), read.get("host_memory_used_bytes"), memory, guard.max_host_memory_share or 1.0, ""),
     ]  # fmt: skip
 
 
-def cell_share(grid: Grid, cell: Cell, now: datetime) -> float | None:
-    """How much of warm-up and window has passed, 0 to 1; None before the cell started."""
-    if cell.started_at is None:
-        return None
-    whole_s = grid.window_s + grid.warmup_s
-    return min(1.0, max(0.0, (now - cell.started_at).total_seconds() / whole_s)) if whole_s else None
+def cell_share(grid: Grid, cell: Cell) -> float | None:
+    """How much of warm-up and window has passed, 0 to 1, as the engine last said; None before it said anything."""
+    elapsed_s = _number(cell.progress.get("elapsed_s"))
+    return min(1.0, elapsed_s / (grid.window_s + grid.warmup_s)) if elapsed_s is not None else None
 
 
 def updated_at(cell: Cell | None) -> datetime | None:
@@ -232,14 +232,14 @@ def _levels(grid: Grid, cells: Sequence[Cell], ratios: dict[int, float | None]) 
 def _stage_cell(grid: Grid, limits: GridLimits, repeats: Sequence[Cell]) -> StageCell:
     running = next((c for c in repeats if c.status == Cell.Status.RUNNING), None)
     if running is not None:
-        share = _number(running.progress.get("share"))
+        share = cell_share(grid, running)
         return StageCell("now", f"{share:.0%}" if share is not None else _("running"), share=share)
     if any(c.status in (Cell.Status.QUEUED, Cell.Status.PLANNED) for c in repeats):
         return StageCell("wait", _("Waits"), repeats[0].reason)
     measured = [summary for c in repeats if (summary := summary_of(c))]
     if not measured:
         reason = next((c.reason for c in repeats if c.reason), "")
-        kind = "held" if reason.startswith(NOT_SAFE) else "bad"
+        kind = "wait" if reason.startswith(NOT_SAFE) else "bad"
         return StageCell(kind, _("Not run"), reason.removeprefix(NOT_SAFE))
     worst = max(measured, key=lambda s: worst_ratio(limits, s) or 0.0)
     ratio = worst_ratio(limits, worst)
@@ -282,11 +282,22 @@ def _loosest(limits: GridLimits) -> ClassLimits:
     return max(limits.classes.values(), key=lambda c: c.e2e_s or 0.0, default=ClassLimits())
 
 
-def _seconds(title: str, value: object, limit: float | None, note: str) -> LiveValue:
-    number = _number(value)
+def _readings(now: dict[str, object]) -> dict[str, float]:
+    """The newest telemetry by its canonical name, as far as the engine said it."""
+    found = now.get("readings")
+    return {k: n for k, v in found.items() if (n := _number(v)) is not None} if isinstance(found, dict) else {}
+
+
+def _so_far(title: str, now: dict[str, object], name: str, limit: float | None) -> LiveValue:
+    """The p95 of the recent requests, or their median while that is all there is."""
+    quantile = "p95" if _number(now.get(f"p95_{name}")) is not None else "p50"
+    number = _number(now.get(f"{quantile}_{name}"))
+    title, note = f"{title}, {quantile}", _n(now.get("finished"))
     shown = f"{number:.2f}" if number is not None else _("not yet")
     top = limit * 1.2 if limit else number
-    return LiveValue(title, number, shown, "s", limit, top, note, _("objective %(s)g s") % {"s": limit} if limit else "")
+    return LiveValue(
+        title, number, shown, "s", limit, top, note, _("objective %(s)g s") % {"s": limit} if limit else ""
+    )
 
 
 def _bytes(title: str, value: object, total: float | None, share: float, absent: str) -> LiveValue:
@@ -302,7 +313,9 @@ def _plain_limit(title: str, value: object, unit: str, limit: float | None) -> L
     number = _number(value)
     shown = f"{number:.0f}" if number is not None else _("not recorded")
     words = _("limit %(n)g %(unit)s") % {"n": limit, "unit": unit} if limit else _("no limit set")
-    return LiveValue(title, number, shown, unit if number is not None else "", limit, (limit or number or 1) * 1.1, "", words)
+    return LiveValue(
+        title, number, shown, unit if number is not None else "", limit, (limit or number or 1) * 1.1, "", words
+    )
 
 
 def _queued(now: dict[str, object]) -> str:

@@ -22,6 +22,7 @@ from django_htmx.http import ptag
 
 from benchmarks import drafts, grid_tables, plans, queries, runs, tasks
 from benchmarks.access import AUTHORIZE, EVERYONE, OPERATE, RUN, STOP, allow, confirmed_by_password, person
+from benchmarks.gates import NOT_SAFE
 from benchmarks.models import Authorization, Cell, Conditions, Grid
 from benchmarks.permits import in_force
 from benchmarks.run_forms import (
@@ -65,7 +66,9 @@ def grid_list(request: HttpRequest) -> HttpResponseBase:
 
 def _grid_tag(request: HttpRequest, pk: int) -> str | None:
     """The polling tag: one indexed read; None for somebody whose team does not own the grid."""
-    found = Grid.objects.filter(pk=pk, team_id=person(request).team.pk).values_list("progress_version", "status").first()
+    found = (
+        Grid.objects.filter(pk=pk, team_id=person(request).team.pk).values_list("progress_version", "status").first()
+    )
     return f"{found[0]}-{found[1]}" if found else None
 
 
@@ -82,15 +85,16 @@ def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
         "tag": _grid_tag(request, pk),
         "ended": grid.status not in (Grid.Status.AUTHORIZED, Grid.Status.RUNNING),
         "open": grid.status in runs.OPEN,
-        "progress": queries.progress(grid),
+        "progress": (progress := queries.progress(grid)),
+        "minutes_left": ceil(progress.eta_s / 60) if progress.eta_s else None,
         "running": running,
-        "share": grid_tables.cell_share(grid, running, timezone.now()) if running else None,
+        "share": grid_tables.cell_share(grid, running) if running else None,
         "updated": grid_tables.updated_at(running) or timezone.now(),
         "values": grid_tables.live_values(grid, running) if running else [],
         "stages": grid_tables.stage_states(grid, cells),
         "rows": grid_tables.stage_rows(grid, cells),
         "next": grid_tables.what_next(grid, cells),
-        "interrupted": [c for c in cells if c.attempt > 1],
+        "interrupted": [c for c in grid.cells.filter(attempt__gt=1).prefetch_related("attempts").order_by("position")],
         "authorization": queries.live_authorization(grid),
         "conditions": grid.conditions.filter(phase=Conditions.Phase.BEFORE).first(),
         "resumable": _resumable(grid, cells),
@@ -158,7 +162,9 @@ def grid_resume(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def grid_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     grid = _grid(request, pk)
-    return _tried(request, grid, "Withdrawn. It will not run.", lambda: runs.withdraw(grid=grid, by=person(request).user))
+    return _tried(
+        request, grid, "Withdrawn. It will not run.", lambda: runs.withdraw(grid=grid, by=person(request).user)
+    )
 
 
 @allow(OPERATE | AUTHORIZE)
@@ -302,7 +308,7 @@ def _room_before(grid: Grid) -> dict[str, object]:
 def _resumable(grid: Grid, cells: Iterable[Cell]) -> bool:
     left = (Cell.Status.NOT_RUN, Cell.Status.INTERRUPTED)
     return grid.status == Grid.Status.STOPPED and any(
-        c.status in left and not c.reason.startswith(grid_tables.NOT_SAFE) for c in cells
+        c.status in left and not c.reason.startswith(NOT_SAFE) for c in cells
     )
 
 

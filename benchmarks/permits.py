@@ -61,7 +61,9 @@ def _bound(grid: Grid, leave: Authorization) -> Refusal | None:
     if leave.grid_digest != grid.digest or digest_of_grid(grid) != grid.digest:
         return Refusal(f"The plan changed after authorisation {leave} was given.", final=True)
     if leave.target != grid.runtime.endpoint:
-        return Refusal(f"Authorisation {leave} is for {leave.target}, the runtime is at {grid.runtime.endpoint}.", final=True)
+        return Refusal(
+            f"Authorisation {leave} is for {leave.target}, the runtime is at {grid.runtime.endpoint}.", final=True
+        )
     return None
 
 
@@ -75,7 +77,9 @@ def _in_time(leave: Authorization, at: datetime) -> Refusal | None:
 
 def _concurrency(leave: Authorization, setting: int) -> Refusal | None:
     if setting > leave.max_concurrency:
-        return Refusal(f"Authorisation {leave} allows {leave.max_concurrency} at a time, the cell offers {setting}.", final=True)
+        return Refusal(
+            f"Authorisation {leave} allows {leave.max_concurrency} at a time, the cell offers {setting}.", final=True
+        )
     return None
 
 

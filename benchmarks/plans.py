@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import re
 
-import msgspec
-
 from benchmarks.engine.plan import CellPlan, ClassLimits, ClassPlan, Distribution, Fixed, GridLimits, Guard, Quantiles
 from benchmarks.models import Cell, LengthClass
 from benchmarks.permits import Permit
 from benchmarks.queries import MIXED, limits_of
+from benchmarks.records import lengths
 
 
 def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
     """The plan of one cell under the ceilings that its authorisation still has.
 
-    Raises msgspec.ValidationError when a length class of the workload cannot be read.
+    Raises ValueError when a length class of the workload cannot be read.
     """
     grid, runtime = cell.grid, cell.grid.runtime
     limits = limits_of(grid)
@@ -62,15 +61,10 @@ def _class_plan(row: LengthClass, limits: GridLimits) -> ClassPlan:
     return ClassPlan(
         name=row.name,
         weight=row.weight,
-        prompt_tokens=_distribution(row.prompt_tokens),
-        output_tokens=_distribution(row.output_tokens),
+        prompt_tokens=lengths.read(row.prompt_tokens),
+        output_tokens=lengths.read(row.output_tokens),
         limits=limits.classes.get(row.name, ClassLimits()),
     )
-
-
-def _distribution(stored: object) -> Distribution:
-    found: Distribution = msgspec.convert(stored, Distribution)  # type: ignore[arg-type]
-    return found
 
 
 def _guard(limits: GridLimits, permit: Permit) -> Guard:
@@ -88,7 +82,7 @@ def _lower(*values: float | None) -> float | None:
 
 def largest_tokens(row: LengthClass) -> int:
     """Prompt and output tokens of the largest request that a length class can draw."""
-    return sum(_largest(_distribution(stored)) for stored in (row.prompt_tokens, row.output_tokens))
+    return sum(_largest(lengths.read(stored)) for stored in (row.prompt_tokens, row.output_tokens))
 
 
 def _largest(found: Distribution) -> int:

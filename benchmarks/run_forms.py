@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.utils import timezone
@@ -12,6 +12,11 @@ from django.utils.translation import gettext_lazy as _
 from benchmarks.drafts import RoomConditions
 from benchmarks.models import Conditions, Grid, Hardware, PowerSource
 from benchmarks.runs import HOW, Ceilings
+
+if TYPE_CHECKING:
+    ConditionsModelForm = forms.ModelForm[Conditions]
+else:
+    ConditionsModelForm = forms.ModelForm
 
 LONGEST_LEAVE = timedelta(days=7)
 HOURS_OFFERED = 8
@@ -28,7 +33,9 @@ def _when_field(label: Any) -> forms.DateTimeField:
 class GridFilter(forms.Form):
     """State of the list, all in the query string; a value that is not offered filters nothing."""
 
-    q = forms.CharField(label=_("Text"), required=False, max_length=80, widget=forms.TextInput(attrs={"type": "search"}))
+    q = forms.CharField(
+        label=_("Text"), required=False, max_length=80, widget=forms.TextInput(attrs={"type": "search"})
+    )
     host = forms.ChoiceField(label=_("Host"), required=False)
     status = forms.ChoiceField(label=_("State"), required=False, choices=[("", _("Any")), *Grid.Status.choices])
     power = forms.ChoiceField(label=_("Power"), required=False, choices=[("", _("Any")), *PowerSource.choices])
@@ -53,8 +60,12 @@ class AuthorizeForm(forms.Form):
     max_requests = forms.IntegerField(label=_("Requests in all, at most"), min_value=1, max_value=100_000_000)
     max_tokens = forms.IntegerField(label=_("Tokens in all, at most"), min_value=1, max_value=10**12)
     max_minutes = forms.FloatField(label=_("Minutes of load, at most"), min_value=0.1, max_value=100_000)
-    max_temperature_c = forms.FloatField(label=_("GPU temperature, at most, C"), required=False, min_value=30, max_value=120)
-    max_power_w = forms.FloatField(label=_("GPU board power, at most, W"), required=False, min_value=1, max_value=100_000)
+    max_temperature_c = forms.FloatField(
+        label=_("GPU temperature, at most, C"), required=False, min_value=30, max_value=120
+    )
+    max_power_w = forms.FloatField(
+        label=_("GPU board power, at most, W"), required=False, min_value=1, max_value=100_000
+    )
     password = forms.CharField(
         label=_("Your password"),
         strip=False,
@@ -107,7 +118,7 @@ class RevokeForm(forms.Form):
     reason = forms.CharField(label=_("Why"), max_length=200, required=False)
 
 
-class ConditionsForm(forms.ModelForm[Conditions]):
+class ConditionsForm(ConditionsModelForm):
     """The room and the power, as a person or a sensor reads them; what is not known stays empty."""
 
     at = _when_field(_("Time"))

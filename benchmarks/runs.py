@@ -51,7 +51,12 @@ def authorize(
         if grid.status == Grid.Status.STOPPED:
             grid.authorizations.filter(revoked_at__isnull=True).update(revoked_at=timezone.now(), revoked_by_id=by.pk)
         else:
-            _move(grid, (Grid.Status.DRAFT,), Grid.Status.AUTHORIZED, "Somebody has authorised or withdrawn this grid already.")
+            _move(
+                grid,
+                (Grid.Status.DRAFT,),
+                Grid.Status.AUTHORIZED,
+                "Somebody has authorised or withdrawn this grid already.",
+            )
             grid.cells.filter(status=Cell.Status.PLANNED).update(status=Cell.Status.QUEUED)
         leave = Authorization.objects.create(
             grid=grid,

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from datetime import timedelta
 
+import msgspec
 from celery import shared_task
 from celery.signals import worker_ready
 from django.conf import settings
@@ -19,8 +20,8 @@ from django.db import DatabaseError, connections
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from benchmarks import audit, claims, plans, probe, runs, worker
-from benchmarks.models import Cell, EndpointCheck, Grid, Hardware, HardwareProbe
+from benchmarks import audit, claims, plans, probe, runs
+from benchmarks.models import Cell, EndpointCheck, Hardware, HardwareProbe
 from benchmarks.permits import target_refusal
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,9 @@ def ring(slug: str) -> None:
     if not serves(slug):
         log.warning("rung for %s, which this worker does not serve", slug)
         return
+    # Imported late: the web process rings bells too, and does not need the columns and the Parquet writer.
+    from benchmarks import worker
+
     with _one_load_here() as free:
         claim = claims.claim_next_cell(hardware_slugs=[slug], worker=probe.claimant()) if free else None
         if claim is None:
@@ -143,8 +147,11 @@ def _looked(check: EndpointCheck) -> dict[str, object]:
 
     key = os.environ.get(plans.key_variable(check.api_key_name), "") if check.api_key_name else ""
     if check.kind == EndpointCheck.Kind.LOOK:
-        return look.look_at(check.endpoint, check.runtime_kind, api_key=key)
-    return look.test_request(check.endpoint, check.model_name, api_key=key)
+        found: msgspec.Struct = look.look_at(check.endpoint, check.runtime_kind, api_key=key)
+    else:
+        found = look.test_request(check.endpoint, check.model_name, api_key=key)
+    answer: dict[str, object] = msgspec.to_builtins(found)
+    return answer
 
 
 def _sweep_checks(now: object) -> None:
@@ -161,7 +168,7 @@ def _sweep_checks(now: object) -> None:
 
 @contextlib.contextmanager
 def _one_load_here() -> Iterator[bool]:
-    """True for the one process of this installation that may load anything now: two cells on one machine disturb each other."""
+    """True for the one process here that may load anything now: two cells on one machine disturb each other."""
     path = settings.VAR / "cells"
     path.mkdir(parents=True, exist_ok=True)
     with (path / "busy.lock").open("w") as file:

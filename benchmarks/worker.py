@@ -1,7 +1,7 @@
-"""Runs one claimed cell: a child process that loads no Django does the load, this process watches, then stores the result.
+"""Runs one claimed cell: a child process that loads no Django does the load, this one watches, then stores the result.
 
-The child ends when its stdin closes, so it cannot outlive the worker. This process beats about once a second, and passes a
-stop on to the child: "drain" or "cancel" as a line on stdin.
+The child ends when its stdin closes, so it cannot outlive the worker. This process beats about once a second, and
+passes a stop on to the child: "drain" or "cancel" as a line on stdin.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
@@ -31,6 +30,7 @@ from benchmarks.engine import columns as engine_columns
 from benchmarks.engine import plan as engine_plan
 from benchmarks.engine import summary as engine_summary
 from benchmarks.engine.plan import CellPlan
+from benchmarks.engine.summary_types import CellSummary
 from benchmarks.models import Cell
 from benchmarks.permits import Permit, permit, target_refusal
 from benchmarks.records import parquet
@@ -41,6 +41,14 @@ WATCH_EVERY_S = 1.0
 DRAIN_AT_MOST_S = 60.0
 CANCEL_AT_MOST_S = 10.0
 STORE_TRIES = 10
+
+
+_PASSED_ON = frozenset(
+    {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH"}
+)
+
+_BAD_PLAN, _UNREACHABLE = 2, 3
+"""Exit codes of the engine that say why it did not load anything; asking again would not help."""
 
 
 @dataclass(slots=True)
@@ -67,7 +75,7 @@ def run_cell(claim: Claim) -> None:
         return
     try:
         plan = plans.cell_plan(cell=cell, permit=leave)
-    except msgspec.ValidationError as error:
+    except ValueError as error:
         claims.give_back(claim=claim, reason=f"The workload cannot be read: {error}")
         return
     with _folder(claim) as folder:
@@ -170,6 +178,9 @@ def _take_progress(watch: _Watch, lines: queue.SimpleQueue[bytes]) -> None:
 
 def _conclude(claim: Claim, plan: CellPlan, folder: Path, watch: _Watch, returncode: int | None) -> None:
     stopped = watch.pulse.stop
+    if returncode in (_BAD_PLAN, _UNREACHABLE) and not stopped:
+        claims.give_back(claim=claim, reason=_why_not(folder, returncode))
+        return
     if returncode != 0 and not stopped:
         claims.interrupt(claim=claim, reason=f"The load engine ended with {returncode}: {_last_words(folder)}")
         return
@@ -185,17 +196,18 @@ def _conclude(claim: Claim, plan: CellPlan, folder: Path, watch: _Watch, returnc
     if stopped and not summary.complete:
         claims.give_back(claim=claim, reason=watch.pulse.reason)
         return
-    _store(claim, parquet.write(cols), summary, watch)
+    tokens = sum(_known_sum(cols.requests.masked[name]) for name in ("prompt_tokens", "output_tokens"))
+    spent = {"sent": len(cols.requests), "tokens": tokens}
+    _store(claim, parquet.write(cols), summary, watch.progress | spent)
 
 
-def _store(claim: Claim, content: bytes, summary: engine_summary.CellSummary, watch: _Watch) -> None:
+def _store(claim: Claim, content: bytes, summary: CellSummary, progress: dict[str, object]) -> None:
     """Records the result, trying again for a while when the database does not answer."""
-    requests = summary.scheduled + summary.warmup_requests
     for attempt in range(STORE_TRIES):
         try:
             kept = claims.record(
-                claim=claim, parquet=content, schema_version=summary.schema, requests=requests, summary=summary,
-                progress=watch.progress | {"requests": requests},
+                claim=claim, parquet=content, schema_version=parquet.SCHEMA_VERSION, requests=int(str(progress["sent"])),
+                summary=summary, progress=progress,
             )  # fmt: skip
         except DatabaseError as error:
             log.warning("cell %s: result not stored yet (%s)", claim.cell_id, error)
@@ -205,12 +217,26 @@ def _store(claim: Claim, content: bytes, summary: engine_summary.CellSummary, wa
         if not kept:
             log.warning("cell %s: attempt %s came too late, its result is dropped", claim.cell_id, claim.attempt)
         return
-    log.error("cell %s: the database took no result in %s tries; the cell will be run again", claim.cell_id, STORE_TRIES)
+    log.error("cell %s: the database took no result in %s tries; it will run again", claim.cell_id, STORE_TRIES)
+
+
+def _known_sum(column: engine_columns.MaskedInts) -> int:
+    return int(column.values[column.known].sum())
+
+
+def _why_not(folder: Path, returncode: int) -> str:
+    if returncode == _BAD_PLAN:
+        return f"The engine refused the plan: {_last_words(folder)}"
+    try:
+        end = engine_columns.from_log(folder / "log").end
+    except ValueError:
+        end = None
+    return f"The {end.reason}" if end else "The target cannot be reached."
 
 
 def _environment(plan: CellPlan) -> dict[str, str]:
     """Only what the child needs: of all secrets of this worker it sees the one API key that its plan names."""
-    wanted = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
+    wanted = set(_PASSED_ON)
     if plan.api_key_env:
         wanted.add(plan.api_key_env)
     return {name: value for name, value in os.environ.items() if name in wanted} | {"PYTHONUNBUFFERED": "1"}

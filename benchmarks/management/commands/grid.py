@@ -56,7 +56,9 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(facts, indent=1))
         else:
-            self.stdout.write(f"{grid}: {grid.get_status_display().lower()}, {found.cells_finished} of {found.cells_total} cells")
+            self.stdout.write(
+                f"{grid}: {grid.get_status_display().lower()}, {found.cells_finished} of {found.cells_total} cells"
+            )
             if grid.stop_reason:
                 self.stdout.write(grid.stop_reason)
         if found.cells_finished < found.cells_total:

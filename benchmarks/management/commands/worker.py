@@ -30,9 +30,13 @@ class Command(BaseCommand):
         return parser
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--hardware", action="append", default=[], metavar="SLUG", help="serve this host; may be repeated")
+        parser.add_argument(
+            "--hardware", action="append", default=[], metavar="SLUG", help="serve this host; may be repeated"
+        )
         parser.add_argument("--office", action="store_true", help="serve mail, webhooks and sweeps, and load nothing")
-        parser.add_argument("--schedule", action="store_true", help="run the scheduler inside; exactly one worker should")
+        parser.add_argument(
+            "--schedule", action="store_true", help="run the scheduler inside; exactly one worker should"
+        )
         parser.add_argument("--print", action="store_true", help="print the Celery command and end")
 
     def handle(self, *, hardware: list[str], office: bool, schedule: bool, **options: Any) -> None:

@@ -1,0 +1,123 @@
+"""Rows that the triggers protect, and raw SQL against them: the same claims on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.db import DatabaseError, connection, transaction
+
+from benchmarks import audit, runs
+from benchmarks.models import Attempt, Authorization, Cell, Evidence, EvidenceChunk, Grid
+from capacity.models import Choice, Key, Statement
+from tests import factories
+
+NOON = datetime(2026, 11, 14, 12, 0, tzinfo=UTC)
+LATE = datetime(2099, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class World:
+    """A grid with one measured cell, an authorisation, an approved choice and a statement, beside an untouched draft."""
+
+    grid: Grid
+    measured: Cell
+    waiting: Cell
+    leave: Authorization
+    choice: Choice
+    statement: Statement
+    draft: Grid
+
+
+def authorized(grid: Grid) -> Authorization:
+    owner = factories.make_user(grid.team, "host_owner")
+    return runs.authorize(
+        grid=grid, by=owner, valid_from=NOON, valid_until=LATE,
+        ceilings=runs.Ceilings(max_concurrency=8, max_requests=10_000, max_tokens=1_000_000, max_minutes=60),
+    )  # fmt: skip
+
+
+def make_world() -> World:
+    grid = factories.make_grid(settings=(1,), class_names=("short", "median"))
+    leave = authorized(grid)
+    measured, waiting = grid.cells.order_by("position")
+    Attempt.objects.create(cell=measured, number=1, worker="w", started_at=NOON)
+    evidence = Evidence.objects.create(
+        cell=measured, attempt=1, schema_version=1, sha256=hashlib.sha256(b"x").hexdigest(), size_bytes=1, requests=1
+    )
+    EvidenceChunk.objects.create(evidence=evidence, number=0, content=b"x")
+    Cell.objects.filter(pk=measured.pk).update(status="measured", summary={"schema": 1}, attempt=1)
+    audit.record(actor="somebody", verb="did", subject="something")
+    proposer, approver = factories.make_user(grid.team, "operator"), factories.make_user(grid.team, "approver")
+    choice = Choice.objects.create(
+        grid=grid, objective=factories.make_objective(grid.team), setting=1, verdict={}, digest="d" * 64, status="approved",
+        reason="r", measured_by=grid.drawn_by, proposed_by=proposer, decided_by=approver, decided_at=NOON,
+    )  # fmt: skip
+    draft = factories.make_grid(settings=(1,), class_names=("short",))
+    return World(grid, measured, waiting, leave, choice, make_statement(choice, leave), draft)
+
+
+def make_statement(choice: Choice, leave: Authorization, number: str = "CS-2026-001", **fields: object) -> Statement:
+    key, _ = Key.objects.get_or_create(keyid="k" * 64, defaults={"name": "Demonstration", "demonstration": True})
+    chosen = {
+        "number": number, "choice": choice, "authorization": leave, "conditions": choice.grid.conditions.get(), "key": key,
+        "demonstration": True, "simulated": True, "envelope": b"{}", "pdf": b"%PDF", "digest": "e" * 64,
+        "issued_by": choice.decided_by, "issued_at": NOON, "valid_until": LATE,
+    } | fields  # fmt: skip
+    return Statement.objects.create(**chosen)
+
+
+def refusal(sql: str, *values: object) -> str | None:
+    """The words of the database when it refuses; None when it lets the statement through (and then undoes it)."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(sql, values)
+            transaction.set_rollback(True)
+    except DatabaseError as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+STATEMENTS: list[tuple[str, str, str | None]] = [
+    ("an event is changed", "UPDATE benchmarks_event SET actor = 'x'", "an audit event never changes"),
+    ("an event is deleted", "DELETE FROM benchmarks_event", "an audit event never changes"),
+    ("a measured cell is changed", "UPDATE benchmarks_cell SET reason = 'x' WHERE id = {measured}", "a measured cell never changes"),
+    ("a measured cell is queued again", "UPDATE benchmarks_cell SET status = 'queued' WHERE id = {measured}", "a measured cell"),
+    ("a waiting cell is changed", "UPDATE benchmarks_cell SET reason = 'x' WHERE id = {waiting}", None),
+    ("a waiting cell is deleted", "DELETE FROM benchmarks_cell WHERE id = {waiting}", "cells are never deleted"),
+    ("an attempt is deleted", "DELETE FROM benchmarks_attempt", "attempts are never deleted"),
+    ("an attempt ends", "UPDATE benchmarks_attempt SET outcome = 'measured'", None),
+    ("evidence is changed", "UPDATE benchmarks_evidence SET sha256 = 'x'", "evidence never changes"),
+    ("evidence is deleted", "DELETE FROM benchmarks_evidence", "evidence never changes"),
+    ("a chunk is changed", "UPDATE benchmarks_evidencechunk SET number = 7", "evidence never changes"),
+    ("a chunk is deleted", "DELETE FROM benchmarks_evidencechunk", "evidence never changes"),
+    ("a statement is changed", "UPDATE capacity_statement SET digest = 'x'", "an issued statement never changes"),
+    ("a statement is deleted", "DELETE FROM capacity_statement", "an issued statement never changes"),
+    ("a ceiling is raised", "UPDATE benchmarks_authorization SET max_requests = 99999999", "can only be revoked"),
+    ("a window is widened", "UPDATE benchmarks_authorization SET valid_until = '2199-01-01'", "can only be revoked"),
+    ("an authorisation is deleted", "DELETE FROM benchmarks_authorization", "authorisations are never deleted"),
+    ("an authorisation is revoked", "UPDATE benchmarks_authorization SET revoked_at = '2026-11-14'", None),
+    ("a grid changes its drawer", "UPDATE benchmarks_grid SET drawn_by_id = {other} WHERE id = {draft}", "who drew a grid"),
+    ("a measured grid changes its digest", "UPDATE benchmarks_grid SET digest = 'x' WHERE id = {grid}", "the plan of a measured grid"),
+    ("a measured grid stops being simulated", "UPDATE benchmarks_grid SET simulated = NOT simulated WHERE id = {grid}", "the plan of a measured"),
+    ("a measured grid is stopped", "UPDATE benchmarks_grid SET status = 'stopped' WHERE id = {grid}", None),
+    ("a draft changes its digest", "UPDATE benchmarks_grid SET digest = 'x' WHERE id = {draft}", None),
+    ("a measured runtime changes its flags", "UPDATE benchmarks_runtime SET flags = 'x' WHERE id = {runtime}", "a measured runtime"),
+    ("a measured runtime gets notes", "UPDATE benchmarks_runtime SET notes = 'x' WHERE id = {runtime}", None),
+    ("an unmeasured runtime changes its flags", "UPDATE benchmarks_runtime SET flags = 'x' WHERE id = {unmeasured}", None),
+    ("a measured workload changes its seed", "UPDATE benchmarks_workload SET seed = 8 WHERE id = {workload}", "a measured workload"),
+    ("a class of a measured workload changes", "UPDATE benchmarks_lengthclass SET weight = 9 WHERE workload_id = {workload}", "a length class"),
+    ("a class of a measured workload is deleted", "DELETE FROM benchmarks_lengthclass WHERE workload_id = {workload}", "a length class"),
+    ("a choice changes its measurer", "UPDATE capacity_choice SET measured_by_id = {other}", "measurer and proposer of a choice"),
+    ("a choice is withdrawn", "UPDATE capacity_choice SET status = 'withdrawn'", None),
+]  # fmt: skip
+"""What is tried, the SQL, and the words of the refusal; None where it must be let through."""
+
+
+def filled(sql: str, world: World) -> str:
+    return sql.format(
+        measured=world.measured.pk, waiting=world.waiting.pk, grid=world.grid.pk, draft=world.draft.pk,
+        runtime=world.grid.runtime_id, unmeasured=world.draft.runtime_id, workload=world.grid.workload_id,
+        other=world.choice.decided_by_id,
+    )  # fmt: skip

@@ -1,0 +1,44 @@
+"""When it is safe to go on to a higher setting: rows on both sides of each edge."""
+
+import pytest
+
+from benchmarks import gates
+from benchmarks.engine.plan import ClassLimits, GridLimits
+from tests.benchmarks.runs.made import INFINITE, summary
+
+LIMITS = GridLimits(classes={"short": ClassLimits(e2e_s=1.0)})
+
+
+@pytest.mark.parametrize(
+    ("what", "made", "words"),
+    [
+        ("five per cent failed", summary(ok=95, failed=5), None),
+        ("six per cent failed", summary(ok=94, failed=6), "6.0% of requests failed"),
+        ("we ended the rest ourselves", summary(ok=95, failed=5, cancelled=900), None),
+        ("nothing was judged", summary(ok=0, cancelled=3), None),
+        ("p95 at twice the objective", summary(p95_s=2.0), None),
+        ("p95 above twice the objective", summary(p95_s=2.01), "2.01 times the objective"),
+        ("p95 among failed requests", summary(ok=96, failed=4, p95_s=INFINITE), "among failed requests"),
+        ("no point value, bound at twice", summary(p95_s=None, bound_s=2.0), None),
+        ("no point value, bound above twice", summary(p95_s=None, bound_s=2.5), "2.50 times the objective"),
+        ("the point value goes before the bound", summary(p95_s=1.0, bound_s=9.0), None),
+        ("too few points for either", summary(p95_s=None), None),
+        ("a class that the objective does not name", summary(name="other", p95_s=99.0), None),
+    ],
+)
+def test_a_gate_refuses_only_past_its_edge(what, made, words):
+    answer = gates.refusal(LIMITS, made)
+    assert (answer is None) if words is None else words in (answer or "")
+
+
+@pytest.mark.parametrize(
+    ("complete", "reason", "stopped"),
+    [
+        (True, "window is over", False),
+        (False, "guard: GPU at 91 C, limit 85 C", True),
+        (False, "ceiling: 30 s of wall time", False),
+        (False, "stopped: cancel was asked for", False),
+    ],
+)
+def test_only_the_guards_own_stop_counts_as_unsafe(complete, reason, stopped):
+    assert (gates.guard_stop(summary(complete=complete, end_reason=reason)) is not None) is stopped
