@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.models import Grid, LengthClass
+from django.utils import timezone
+
+from benchmarks.models import Conditions, Grid, LengthClass
 from benchmarks.queries import CellEvidence, GridEvidence, evidence
 from benchmarks.runtimes.terms import queue_is_bounded
 from capacity.assessment.choose import judge
@@ -12,6 +14,28 @@ from capacity.assessment.facts import CellFact, GridFacts
 from capacity.assessment.verdict import Verdict
 
 GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What must stand on every chart and table: on what, where, on which power, when, in words."""
+
+    hardware: str
+    runtime: str
+    model: str
+    room: str
+    power: str
+    date: str
+    simulated: bool
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        label = ("Simulated, not measured on hardware",) if self.simulated else ()
+        return (*label, f"{self.hardware} · {self.runtime}", f"{self.room} · {self.power} · {self.date}")
+
+    @property
+    def words(self) -> str:
+        return ". ".join(self.lines) + "."
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +82,31 @@ def facts_from(found: GridEvidence) -> GridFacts:
         objective_before_run=grid.started_at is None or grid.objective_set_at <= grid.started_at,
         simulated=grid.simulated,
     )
+
+
+def provenance(found: GridEvidence) -> Provenance:
+    grid = found.grid
+    hardware, runtime = grid.hardware, grid.runtime
+    conditions = found.conditions[0] if found.conditions else None
+    started = min((c.started_at for c in found.measured if c.started_at), default=grid.started_at)
+    parts = [hardware.name, hardware.gpu or hardware.cpu]
+    return Provenance(
+        hardware=", ".join(part for part in parts if part),
+        runtime=f"{runtime.get_kind_display()} {runtime.runtime_version}".strip(),
+        model=runtime.model_name,
+        room=_room(conditions),
+        power=conditions.get_power_source_display() if conditions else "power not recorded",
+        date=f"{timezone.localtime(started):%d %b %Y, %H:%M %Z}" if started else "not started",
+        simulated=grid.simulated,
+    )
+
+
+def _room(conditions: Conditions | None) -> str:
+    if conditions is None:
+        return "room not recorded"
+    if conditions.ambient_c is None:
+        return f"{conditions.room}, temperature not recorded"
+    return f"{conditions.room}, {conditions.ambient_c:g} °C"
 
 
 def _has_gpu(found: GridEvidence) -> bool | None:

@@ -67,6 +67,7 @@ def row_of(facts: GridFacts, setting: int) -> SettingRow:
         output_tokens_per_s=_tokens(cells),
         worst=worst_of(classes),
         classes=classes,
+        latency=tuple(latency.main_rows(facts.limits, found)),
         memory=memory_of(facts, cells),
         temperature_c=peak(cells, TEMPERATURE),
         waiting_peak=peak(cells, WAITING),

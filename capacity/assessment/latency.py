@@ -75,6 +75,15 @@ def rows(limits: GridLimits, cells: Sequence[CellFact]) -> list[ClassRow]:
     return out
 
 
+def main_rows(limits: GridLimits, cells: Sequence[CellFact]) -> list[ClassRow]:
+    """One row per class at its first limit (end to end, else TTFT, else TPOT): the same measure at every setting."""
+    out = []
+    for (name, in_mix), seen in seen_classes(cells).items():
+        for key, limit_s in _limits(limits.classes.get(name, ClassLimits()))[:1]:
+            out.append(_row(name, in_mix, key, limit_s, limits.percentile, seen))
+    return out
+
+
 def _limits(of_class: ClassLimits) -> list[tuple[str, float]]:
     pairs = [(key, getattr(of_class, key)) for key in LIMIT_NAMES]
     return [(key, limit) for key, limit in pairs if limit is not None]

@@ -86,7 +86,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting for tables and charts. `good` and `completed` are requests a minute of the mix."""
+    """One setting for tables and charts. `good` and `completed` are requests a minute of the mix.
+
+    `classes` holds each class at its tightest limit, `latency` at its first limit, the same at every setting.
+    """
 
     setting: int
     n: int
@@ -95,6 +98,7 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens_per_s: float | None
     worst: ClassRow | None
     classes: tuple[ClassRow, ...]
+    latency: tuple[ClassRow, ...]
     memory: Memory
     temperature_c: float | None
     waiting_peak: float | None

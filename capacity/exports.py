@@ -1,0 +1,140 @@
+"""The cells of a grid as a table for other tools: one row per cell and class, CSV or JSON.
+
+Column names are snake_case with their unit, times ISO 8601 with offset. Hardware, room, power and date stand in each
+row, so that no row can be torn from its conditions. Text that a spreadsheet would run as a formula is escaped. A time that
+falls among failed requests reads "inf"; what is not known is empty in CSV and null in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from math import isinf
+
+import pandas as pd
+
+from benchmarks.engine.summary_types import CellSummary, ClassSummary
+from benchmarks.queries import CellEvidence
+from benchmarks.stats.estimates import Tail
+from capacity.queries import Provenance, Result, provenance
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+Value = str | float | int | bool | None
+PEAKS = {
+    "vram_used_bytes": "vram_peak_bytes",
+    "runtime_rss_bytes": "runtime_rss_peak_bytes",
+    "host_memory_used_bytes": "host_memory_peak_bytes",
+    "gpu_temperature_c": "gpu_temperature_peak_c",
+    "gpu_power_w": "gpu_power_peak_w",
+    "runtime_running": "runtime_running_peak",
+    "runtime_waiting": "runtime_waiting_peak",
+}
+
+
+def as_csv(result: Result) -> str:
+    """UTF-8 text with a header line and CRLF ends, as RFC 4180 has it."""
+    return cells_frame(result).to_csv(index=False, lineterminator="\r\n")
+
+
+def as_json(result: Result) -> str:
+    """An object with `rows`, the same columns as the CSV."""
+    rows = [{name: _plain(value) for name, value in row.items()} for row in _rows(result)]
+    return json.dumps({"rows": rows}, ensure_ascii=False, allow_nan=False)
+
+
+def cells_frame(result: Result) -> pd.DataFrame:
+    """The table as pandas has it: objects, so that an empty cell stays empty and whole numbers stay whole."""
+    rows = [{name: escaped(_plain(value)) for name, value in row.items()} for row in _rows(result)]
+    return pd.DataFrame(rows, columns=list(rows[0]) if rows else None, dtype=object)
+
+
+def escaped(value: Value) -> Value:
+    """Text that starts like a formula gets an apostrophe before it; numbers stay numbers."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
+
+
+def _plain(value: Value) -> Value:
+    return "inf" if isinstance(value, float) and isinf(value) else value
+
+
+def _rows(result: Result) -> list[dict[str, Value]]:
+    found = provenance(result.evidence)
+    rows = []
+    for cell in result.evidence.cells:
+        parts: tuple[ClassSummary | None, ...] = cell.summary.classes if cell.summary else (None,)
+        rows += [_row(result, found, cell, part) for part in parts]
+    return rows
+
+
+def _row(result: Result, found: Provenance, cell: CellEvidence, part: ClassSummary | None) -> dict[str, Value]:
+    grid = result.evidence.grid
+    return {
+        "grid": grid.pk,
+        "grid_name": grid.name,
+        "simulated": found.simulated,
+        "hardware": found.hardware,
+        "runtime": found.runtime,
+        "model": found.model,
+        "room": found.room,
+        "power": found.power,
+        "date": found.date,
+        "cell": cell.cell_id,
+        "offered_concurrency": cell.setting,
+        "cell_class": cell.class_name,
+        "class_name": part.class_name if part else cell.class_name,
+        "repeat": cell.repeat,
+        "status": cell.status,
+        "reason": cell.reason,
+        "started_at": cell.started_at.isoformat() if cell.started_at else None,
+        "finished_at": cell.finished_at.isoformat() if cell.finished_at else None,
+        **_cell_values(cell.summary),
+        **_class_values(part, cell.summary),
+        "evidence_sha256": cell.evidence_sha256,
+    }
+
+
+def _cell_values(summary: CellSummary | None) -> dict[str, Value]:
+    values: dict[str, Value] = {
+        "window_s": summary.window_s if summary else None,
+        "cell_completed_per_min": summary.completed_per_s * 60 if summary else None,
+        "cell_good_per_min": summary.good_per_s * 60 if summary else None,
+        "cell_output_tokens_per_s": summary.output_tokens_per_s if summary else None,
+        "mean_in_flight": summary.mean_in_flight if summary else None,
+        "resent_requests": summary.resent if summary else None,
+        "client_limited": summary.client.client_limited if summary else None,
+        "client_loop_lag_p99_ms": summary.client.loop_lag_p99_ms if summary else None,
+        "validity_by_construction": summary.validity_by_construction if summary else None,
+    }
+    for gauge, column in PEAKS.items():
+        read = summary.gauge(gauge) if summary else None
+        values[column] = read.peak if read else None
+    return values
+
+
+def _class_values(part: ClassSummary | None, summary: CellSummary | None) -> dict[str, Value]:
+    rate = summary.window_s / 60 if summary and summary.window_s > 0 else None
+    return {
+        "scheduled_requests": part.scheduled if part else None,
+        "good_per_min": part.good.hits / rate if part and rate else None,
+        "success_share": part.success.value if part else None,
+        "valid_share": part.valid.value if part else None,
+        "good_share": part.good.value if part else None,
+        "outcomes": " ".join(f"{name}:{count}" for name, count in sorted(part.outcomes.items())) if part else None,
+        **_tail_values("e2e", part.e2e_s if part else None),
+        **_tail_values("ttft", part.ttft_s if part else None),
+        **_tail_values("tpot", part.tpot_s if part else None),
+        "prompt_tokens_p50": part.prompt_tokens_p50 if part else None,
+        "output_tokens_p50": part.output_tokens_p50 if part else None,
+        "asked_output_tokens_p50": part.asked_output_tokens_p50 if part else None,
+    }
+
+
+def _tail_values(name: str, tail: Tail | None) -> dict[str, Value]:
+    return {
+        f"{name}_n": tail.p95.n if tail else None,
+        f"{name}_p50_s": tail.p50.value if tail else None,
+        f"{name}_p95_s": tail.p95.value if tail else None,
+        f"{name}_p95_lower_s": tail.p95.lower if tail else None,
+        f"{name}_p95_upper_s": tail.p95.upper if tail else None,
+        f"{name}_p95_bound_s": tail.p95.bound if tail else None,
+        f"{name}_p99_s": tail.p99.value if tail else None,
+    }

@@ -1,0 +1,320 @@
+"""The result page of a grid: left the evidence, right the decision. Sentences come from the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from benchmarks.access import EVERYONE, allow, person
+from benchmarks.engine.summary_types import ClassSummary
+from benchmarks.models import Cell, Conditions, Grid
+from benchmarks.queries import CellEvidence, GridEvidence, grids_of
+from capacity import charts, exports
+from capacity.assessment.facts import HOST_RAM_USED, POWER, TEMPERATURE, VRAM_USED, WAITING
+from capacity.assessment.latency import seconds
+from capacity.assessment.verdict import ClassRow, Kind, Rate, SettingRow, Verdict
+from capacity.models import Choice, Objective
+from capacity.queries import Result, provenance, result_of
+
+GIB = 1024**3
+UNFINISHED = (Grid.Status.DRAFT, Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
+PROPOSABLE = (Grid.Status.MEASURED, Grid.Status.STOPPED)
+GAUGE_WORDS = {
+    VRAM_USED: "VRAM in use",
+    HOST_RAM_USED: "Host memory in use",
+    TEMPERATURE: "GPU temperature",
+    POWER: "GPU board power",
+    WAITING: "Waiting in the server",
+}
+GAUGE_UNITS = (("_bytes", "GiB", 1 / GIB), ("_c", "°C", 1.0), ("_w", "W", 1.0), ("_share", "%", 100.0))
+KEPT_OUT = ("_total_bytes",)
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """One square: `ratio` None where nothing is known, `words` what to print then; `note` the value in its own unit."""
+
+    setting: int
+    ratio: float | None
+    words: str
+    note: str
+    chosen: bool
+    indicative: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    label: str
+    limit: str
+    cells: tuple[HeatCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GaugeRow:
+    """One telemetry value: its peak at each setting in words; `missing` is the reason where nothing reported it."""
+
+    name: str
+    unit: str
+    values: tuple[str, ...]
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """A margin of the recommended setting as a bar with its limit."""
+
+    name: str
+    text: str
+    of: str
+    value: float
+    top: float
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class CellRow:
+    """One line of the cells table: a cell and one class in it; `past` marks a percentile over its limit."""
+
+    cell: CellEvidence
+    label: str
+    status: str
+    n: int | None
+    p50: str
+    p95: str
+    bounds: str
+    p99: str
+    ttft_p95: str
+    good: Rate
+    success: float | None
+    valid: float | None
+    failed: int | None
+    past: bool
+    chosen: bool
+
+
+@allow(EVERYONE)
+@require_safe
+def grid_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    grid = _grid(request, pk)
+    result = result_of(grid)
+    return render(request, "capacity/grid_detail.html", _context(result))
+
+
+@allow(EVERYONE)
+@require_safe
+def grid_cells(request: HttpRequest, pk: int, fmt: str) -> HttpResponse:
+    result = result_of(_grid(request, pk))
+    if fmt == "csv":
+        body, kind = exports.as_csv(result), "text/csv; charset=utf-8"
+    else:
+        body, kind = exports.as_json(result), "application/json"
+    name = f"grid-{pk}-cells{'-simulated' if result.facts.simulated else ''}.{fmt}"
+    return HttpResponse(body, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+def _grid(request: HttpRequest, pk: int) -> Grid:
+    return get_object_or_404(grids_of(person(request).team.pk), pk=pk)
+
+
+def _context(result: Result) -> dict[str, object]:
+    grid, verdict = result.evidence.grid, result.verdict
+    measured = verdict.kind != Kind.NOT_MEASURED
+    classes = charts.latency_by_class(result) if measured else []
+    figures = {figure.figure_id: figure.figure for figure in classes}
+    if measured:
+        figures = {"fig-trade": charts.trade_off(result), **figures}
+    choice = grid.choices.filter(status__in=[Choice.Status.PROPOSED, Choice.Status.APPROVED]).first()
+    return {
+        "grid": grid,
+        "evidence": result.evidence,
+        "verdict": verdict,
+        "chosen": verdict.chosen,
+        "rollback": verdict.row(verdict.rollback),
+        "has_figures": measured,
+        "figures": figures,
+        "class_figures": classes,
+        "trade_caption": charts.trade_off_caption(result),
+        "trade_aria": charts.trade_off_aria(result),
+        "provenance": provenance(result.evidence),
+        "percentile": result.facts.limits.percentile,
+        "heat": heat_rows(verdict),
+        "gauges": gauge_rows(result.evidence),
+        "cells": cell_rows(result),
+        "meters": meters(result),
+        "limits": result.facts.limits,
+        "objective": Objective.objects.filter(team_id=grid.team_id, digest=grid.objective_digest).first(),
+        "choice": choice,
+        "can_propose": grid.status in PROPOSABLE and verdict.chosen is not None and choice is None,
+        "conditions": _phases(result.evidence),
+        "unfinished": grid.status in UNFINISHED,
+        "done": (len(result.evidence.measured), len(result.evidence.cells)),
+    }
+
+
+def heat_rows(verdict: Verdict) -> list[HeatRow]:
+    """p95 ÷ objective by class and setting, each class at its tightest limit."""
+    found: dict[tuple[str, bool], dict[int, ClassRow]] = {}
+    for row in verdict.rows:
+        for of_class in row.classes:
+            found.setdefault((of_class.class_name, of_class.in_mix), {})[row.setting] = of_class
+    rows = []
+    for by_setting in found.values():
+        first = next(iter(by_setting.values()))
+        squares = tuple(_square(row, by_setting.get(row.setting), verdict.recommended) for row in verdict.rows)
+        names = dict.fromkeys(f"{row.limit_name} {seconds(row.limit_s)}" for row in by_setting.values())
+        rows.append(HeatRow(label=first.label, limit=", ".join(names), cells=squares))
+    return rows
+
+
+def _square(row: SettingRow, of_class: ClassRow | None, recommended: int | None) -> HeatCell:
+    ratio = of_class.ratio if of_class else None
+    if of_class is None:
+        words, note = "not measured", ""
+    elif ratio is None:
+        words, note = "too few", f"n = {of_class.n}"
+    elif not isfinite(ratio):
+        words, note = "failed", "p95 among failures"
+    else:
+        words, note = f"{ratio:.2f}", seconds(ratio * of_class.limit_s)
+    known = ratio if ratio is None or isfinite(ratio) else 99.0
+    indicative = of_class is not None and of_class.indicative
+    chosen = row.setting == recommended
+    return HeatCell(setting=row.setting, ratio=known, words=words, note=note, chosen=chosen, indicative=indicative)
+
+
+def gauge_rows(evidence: GridEvidence) -> list[GaugeRow]:
+    """Peaks of every reported gauge by setting, then what was asked for and not to be had."""
+    by_name: dict[str, dict[int, float]] = {}
+    missing: dict[str, str] = {}
+    for cell in evidence.measured:
+        if cell.summary is None:
+            continue
+        for gauge in cell.summary.gauges:
+            peaks = by_name.setdefault(gauge.name, {})
+            peaks[cell.setting] = max(peaks.get(cell.setting, gauge.peak), gauge.peak)
+        missing |= cell.summary.not_reported
+    rows = [_gauge_row(name, peaks, evidence.setting_values) for name, peaks in by_name.items() if _shown(name)]
+    silent = {name: why for name, why in missing.items() if name not in by_name}
+    return rows + [GaugeRow(name=_gauge_name(name), unit="", values=(), missing=why) for name, why in silent.items()]
+
+
+def _shown(name: str) -> bool:
+    return not name.endswith(KEPT_OUT)
+
+
+def _gauge_row(name: str, peaks: dict[int, float], settings: Sequence[int]) -> GaugeRow:
+    unit, factor = next(((unit, factor) for end, unit, factor in GAUGE_UNITS if name.endswith(end)), ("", 1.0))
+    digits = 2 if unit == "GiB" else 0 if not unit else 1
+    values = tuple(f"{peaks[s] * factor:,.{digits}f}" if s in peaks else "not recorded" for s in settings)
+    return GaugeRow(name=_gauge_name(name), unit=unit, values=values)
+
+
+def _gauge_name(name: str) -> str:
+    plain = name
+    for end, _unit, _factor in GAUGE_UNITS:
+        plain = plain.removesuffix(end)
+    return GAUGE_WORDS.get(name, plain.replace("_", " ").capitalize())
+
+
+def meters(result: Result) -> list[Meter]:
+    """Margins of the recommended setting: latency, memory, temperature, as far as each is known."""
+    chosen, limits = result.verdict.chosen, result.facts.limits
+    if chosen is None:
+        return []
+    found = []
+    if chosen.worst and chosen.worst.ratio is not None and isfinite(chosen.worst.ratio):
+        ratio = chosen.worst.ratio
+        name = f"p{limits.percentile:g} ÷ objective, {chosen.worst.label}"
+        found.append(Meter(name=name, text=f"{ratio:.2f}", of="", value=ratio, top=1.2, limit=1.0))
+    peak, ceiling = chosen.memory.peak_bytes, chosen.memory.limit_bytes
+    if peak is not None and ceiling is not None:
+        used, cap = peak / GIB, ceiling / GIB
+        found.append(
+            Meter(
+                name=chosen.memory.words,
+                text=f"{used:.1f}",
+                of=f"of {cap:.1f} GiB",
+                value=used,
+                top=cap * 1.1,
+                limit=cap,
+            )
+        )
+    if chosen.temperature_c is not None:
+        hot, cap = chosen.temperature_c, limits.max_temperature_c
+        found.append(
+            Meter(name="GPU temperature", text=f"{hot:.0f}", of=f"of {cap:.0f} °C", value=hot, top=cap * 1.1, limit=cap)
+        )
+    return found
+
+
+def cell_rows(result: Result) -> list[CellRow]:
+    """The cells table, in running order."""
+    rows = []
+    for cell in result.evidence.cells:
+        chosen = cell.setting == result.verdict.recommended
+        if cell.summary is None or not cell.summary.classes:
+            rows.append(_empty_row(cell, chosen=chosen))
+        else:
+            parts = cell.summary.classes
+            rows += [_cell_row(result, cell, part, window_s=cell.summary.window_s, chosen=chosen) for part in parts]
+    return rows
+
+
+def _cell_row(result: Result, cell: CellEvidence, part: ClassSummary, *, window_s: float, chosen: bool) -> CellRow:
+    asked = result.facts.limits.classes.get(part.class_name)
+    limit_s, p95 = asked.e2e_s if asked else None, part.e2e_s.p95
+    return CellRow(
+        cell=cell,
+        status=str(Cell.Status(cell.status).label),
+        label=part.class_name if part.class_name == cell.class_name else f"{part.class_name} in the mix",
+        n=part.scheduled,
+        p50=_short(part.e2e_s.p50.value),
+        p95=_short(p95.value),
+        bounds=f"{_short(p95.lower)} to {_short(p95.upper)}" if p95.lower and p95.upper else "",
+        p99=_short(part.e2e_s.p99.value),
+        ttft_p95=_short(part.ttft_s.p95.value),
+        good=Rate(value=part.good.hits * 60 / window_s if window_s else None),
+        success=part.success.value,
+        valid=part.valid.value,
+        failed=part.scheduled - part.success.hits,
+        past=bool(limit_s and p95.value and p95.value > limit_s),
+        chosen=chosen,
+    )
+
+
+def _empty_row(cell: CellEvidence, *, chosen: bool) -> CellRow:
+    return CellRow(
+        cell=cell,
+        status=str(Cell.Status(cell.status).label),
+        label=cell.class_name,
+        n=None,
+        p50="",
+        p95="",
+        bounds="",
+        p99="",
+        ttft_p95="",
+        good=Rate(),
+        success=None,
+        valid=None,
+        failed=None,
+        past=False,
+        chosen=chosen,
+    )
+
+
+def _short(value: float | None) -> str:
+    """Seconds for a narrow column: too few points is a dash with its own words in the caption, failures say so."""
+    if value is None:
+        return "too few"
+    return f"{value:.3f}" if value < 0.1 else f"{value:.2f}" if isfinite(value) else "failed"
+
+
+def _phases(evidence: GridEvidence) -> list[tuple[str, str, Conditions | None]]:
+    """(slug, word, row or None) before and after."""
+    by_phase = {row.phase: row for row in evidence.conditions}
+    return [(str(phase.value), str(phase.label), by_phase.get(phase.value)) for phase in Conditions.Phase]

@@ -1,0 +1,67 @@
+"""Grids with made-up measurements in the test database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from math import isinf
+from typing import Any
+
+import msgspec
+
+from benchmarks.engine.summary_types import CellSummary, Gauge
+from benchmarks.models import Cell, Evidence, Grid
+from tests.capacity import synthetic as made
+
+STARTED = datetime(2026, 11, 14, 10, 2, tzinfo=UTC)
+SHAPE = {1: (0.25, 96), 2: (0.33, 180), 4: (0.6, 300), 8: (1.4, 310)}
+"""setting -> (p95 of a class with a limit of 1 s, requests): throughput rises to 4 and flattens."""
+
+
+def plain(summary: CellSummary) -> dict[str, Any]:
+    """As a worker stores it: JSON has no infinity, so it is the word."""
+
+    def finite(value: Any) -> Any:
+        if isinstance(value, float) and isinf(value):
+            return "inf"
+        if isinstance(value, dict):
+            return {key: finite(inner) for key, inner in value.items()}
+        return [finite(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+    found: dict[str, Any] = finite(msgspec.to_builtins(summary))
+    return found
+
+
+def summary_of(
+    cell: Cell, *, failed: int = 0, gauges: Sequence[Gauge] | None = None, scale: float = 1.0
+) -> CellSummary:
+    p95_s, n = SHAPE[cell.setting]
+    limit_s = made.LIMITS[cell.class_name]
+    values = made.latencies(max(int(n / limit_s**0.5 * scale), 2), p95_s * limit_s)
+    read = [made.gauge("runtime_waiting", 4.0 if cell.setting == 8 else 0.0)] if gauges is None else gauges
+    part = made.class_summary(cell.class_name, values if failed == 0 else [], failed=failed)
+    return made.summary(cell.setting, cell.class_name, [part], gauges=read, simulated=cell.grid.simulated)
+
+
+def measure(
+    grid: Grid, of: Callable[[Cell], CellSummary] = summary_of, *, settings: Sequence[int] | None = None
+) -> Grid:
+    """Fills the cells of these settings (all by default) and ends the grid where none is left."""
+    for cell in grid.cells.all():
+        if settings is not None and cell.setting not in settings:
+            continue
+        started = STARTED + timedelta(seconds=40 * cell.position)
+        grid.cells.filter(pk=cell.pk).update(
+            status="measured",
+            summary=plain(of(cell)),
+            attempt=1,
+            started_at=started,
+            finished_at=started + timedelta(seconds=36),
+        )
+        Evidence.objects.create(
+            cell_id=cell.pk, attempt=1, schema_version=1, sha256=f"{cell.pk:064x}", size_bytes=10, requests=20
+        )
+    left = grid.cells.exclude(status="measured").exists()
+    Grid.objects.filter(pk=grid.pk).update(status="running" if left else "measured", started_at=STARTED)
+    grid.refresh_from_db()
+    return grid

@@ -1,0 +1,177 @@
+"""The result page in each of its states, for the people who may see it."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from benchmarks.models import Grid, Role
+from capacity.models import Choice
+from capacity.queries import result_of
+from capacity.result_views import gauge_rows, heat_rows, meters
+from tests import factories
+from tests.capacity import stored
+from tests.capacity import synthetic as made
+
+pytestmark = pytest.mark.django_db
+
+
+def draft(**fields: object) -> Grid:
+    return factories.make_grid(**({"limits": made.limits()} | fields))
+
+
+def page(grid: Grid, *roles: str, user: User | None = None) -> str:
+    client = Client()
+    client.force_login(user or factories.make_user(grid.team, *(roles or (Role.VIEWER,))))
+    answer = client.get(grid.get_absolute_url())
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_the_first_heading_is_the_finding_and_the_recommended_number_stands_large() -> None:
+    html = page(stored.measure(draft()))
+    assert html.count("<h1") == 1
+    assert "<h1>4 requests in flight give the most useful work inside the limits</h1>" in html
+    assert '<span class="hr-pickno">4</span>' in html
+    assert "Why not 8" in html
+    assert 'id="fig-trade"' in html
+    assert 'id="fig-class-3"' in html
+    assert "This is not a number of users." in html
+
+
+def test_a_simulated_result_is_labelled_and_a_real_one_is_not() -> None:
+    real = factories.make_runtime(kind="llamacpp", name="llama.cpp")
+    assert "hr-sim" in page(stored.measure(draft()))
+    html = page(stored.measure(draft(runtime=real)))
+    assert "hr-sim" not in html
+    assert "llama.cpp never refuses" in html
+
+
+def test_each_state_says_what_it_is_and_offers_the_next_step_to_who_may_take_it() -> None:
+    grid = draft()
+    authorise = reverse("grid-authorize", args=[grid.pk])
+    assert "This grid is a draft" in page(grid)
+    assert authorise in page(grid, Role.HOST_OWNER)
+    assert authorise not in page(grid, Role.OPERATOR)
+    assert "fig-trade" not in page(grid)
+    stored.measure(grid, settings=[1, 2])
+    html = page(grid)
+    assert "6 of 12 cells are measured" in html
+    assert reverse("grid-live", args=[grid.pk]) in html
+    assert 'id="fig-trade"' in html
+    assert reverse("grid-propose", args=[grid.pk]) not in page(grid, Role.OPERATOR)
+
+
+def test_a_stopped_grid_keeps_what_it_measured_and_its_reason() -> None:
+    grid = stored.measure(draft(), settings=[1, 2])
+    grid.cells.filter(setting__gt=2).update(status="not_run", reason="GPU temperature 91 C at 2")
+    Grid.objects.filter(pk=grid.pk).update(status="stopped", stop_reason="GPU temperature 91 C")
+    html = page(grid)
+    assert "Stopped: GPU temperature 91 C" in html
+    assert "6 of 12 cells were measured" in html
+    assert "Not_run: GPU temperature 91 C at 2" not in html
+    assert "Not run: GPU temperature 91 C at 2" in html
+
+
+def test_without_successes_no_setting_is_recommended_and_nothing_can_be_proposed() -> None:
+    grid = stored.measure(draft(), lambda cell: stored.summary_of(cell, failed=30))
+    html = page(grid, Role.OPERATOR)
+    assert "<h1>No safe setting found</h1>" in html
+    assert reverse("grid-propose", args=[grid.pk]) not in html
+    assert "0.0 successful requests a minute" in html
+
+
+def test_a_small_sample_says_indicative_and_what_it_needs() -> None:
+    html = page(stored.measure(draft(settings=[1]), lambda cell: stored.summary_of(cell, scale=0.3)))
+    assert "Holds, indicative: needs" in html
+    assert "Indicative: the point values hold" in html
+
+
+def test_a_measured_grid_is_proposed_by_operators_only_and_an_open_choice_is_linked_instead() -> None:
+    grid = stored.measure(draft())
+    propose = reverse("grid-propose", args=[grid.pk])
+    operator = factories.make_user(grid.team, Role.OPERATOR)
+    assert propose in page(grid, user=operator)
+    assert propose not in page(grid, Role.APPROVER)
+    choice = Choice.objects.create(
+        grid=grid, objective=factories.make_objective(grid.team), setting=4, verdict={}, digest="0" * 64, reason="Best",
+        measured_by=grid.drawn_by, proposed_by=operator,
+    )  # fmt: skip
+    html = page(grid, user=operator)
+    assert propose not in html
+    assert choice.get_absolute_url() in html
+
+
+def test_conditions_that_are_missing_offer_to_record_them() -> None:
+    grid = stored.measure(draft())
+    html = page(grid, Role.OPERATOR)
+    assert reverse("grid-conditions", args=[grid.pk, "after"]) in html
+    assert reverse("grid-conditions", args=[grid.pk, "before"]) not in html
+    assert reverse("grid-conditions", args=[grid.pk, "after"]) not in page(grid, Role.VIEWER)
+
+
+def test_another_team_sees_neither_the_page_nor_the_files() -> None:
+    grid = stored.measure(draft())
+    client = Client()
+    client.force_login(factories.make_user(factories.make_team("Others"), Role.OPERATOR))
+    assert client.get(grid.get_absolute_url()).status_code == 404
+    assert client.get(reverse("grid-cells", args=[grid.pk, "csv"])).status_code == 404
+
+
+@pytest.mark.parametrize(("fmt", "kind"), [("csv", "text/csv; charset=utf-8"), ("json", "application/json")])
+def test_the_cells_download_under_a_name_that_says_simulated(fmt: str, kind: str) -> None:
+    grid = stored.measure(draft())
+    client = Client()
+    client.force_login(factories.make_user(grid.team, Role.VIEWER))
+    answer = client.get(reverse("grid-cells", args=[grid.pk, fmt]))
+    assert (answer.status_code, answer["Content-Type"]) == (200, kind)
+    assert answer["Content-Disposition"] == f'attachment; filename="grid-{grid.pk}-cells-simulated.{fmt}"'
+
+
+def test_the_page_asks_the_database_as_often_for_three_cells_as_for_one() -> None:
+    team = factories.make_team()
+    runtime, workload = factories.make_runtime(factories.make_hardware(team)), factories.make_workload(team)
+    viewer = factories.make_user(team, Role.VIEWER)
+    drawn_by = factories.make_user(team, Role.OPERATOR)
+    counts = []
+    for classes in (["short"], ["short", "median", "long"]):
+        grid = draft(runtime=runtime, workload=workload, drawn_by=drawn_by, settings=[1], class_names=classes)
+        stored.measure(grid)
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            page(grid, user=viewer)
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+
+
+def test_the_heat_table_has_a_square_for_every_class_and_setting_and_none_is_invented() -> None:
+    grid = stored.measure(draft(), settings=[1, 8])
+    rows = heat_rows(result_of(grid).verdict)
+    assert [row.label for row in rows] == ["short", "median", "long"]
+    assert [[cell.words for cell in row.cells] for row in rows] == [
+        ["0.25", "not measured", "not measured", "1.40"]
+    ] * 3
+    assert [cell.chosen for cell in rows[0].cells] == [True, False, False, False]
+
+
+def test_telemetry_shows_peaks_with_units_and_names_what_is_missing() -> None:
+    read = [made.gauge("vram_used_bytes", 2 * made.GIB), made.gauge("vram_total_bytes", 8 * made.GIB)]
+    grid = stored.measure(draft(settings=[1], class_names=["short"]), lambda cell: stored.summary_of(cell, gauges=read))
+    rows = gauge_rows(result_of(grid).evidence)
+    assert [(row.name, row.unit, row.values) for row in rows] == [("VRAM in use", "GiB", ("2.00",))]
+
+
+def test_the_margins_of_the_recommended_setting_are_bars_with_their_limit() -> None:
+    read = [made.gauge("vram_used_bytes", 2 * made.GIB), made.gauge("vram_total_bytes", 8 * made.GIB),
+            made.gauge("gpu_temperature_c", 70.0)]  # fmt: skip
+    grid = stored.measure(draft(class_names=["short"]), lambda cell: stored.summary_of(cell, gauges=read))
+    assert [(m.name, m.text, m.of) for m in meters(result_of(grid))] == [
+        ("p95 ÷ objective, short", "0.60", ""),
+        ("Peak VRAM", "2.0", "of 7.4 GiB"),
+        ("GPU temperature", "70", "of 85 °C"),
+    ]
