@@ -7,6 +7,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 if "HEADROOM_TESTS" not in os.environ:
     home = tempfile.mkdtemp(prefix="headroom-tests-")
@@ -18,6 +19,7 @@ if "HEADROOM_TESTS" not in os.environ:
             os.environ[name] = wanted
     for name in ("SECRET_KEY", "ALLOWED_HOSTS", "BEHIND_TLS", "DEBUG", "HEADROOM_KEYS", "BASE_URL"):
         os.environ.pop(name, None)
+    (Path(home) / "static").mkdir()  # whitenoise warns where it is missing
     os.environ.update(HEADROOM_TESTS="1", HEADROOM_VAR=home, HEADROOM_PLAIN_STATIC="1")
 
 from capacity.settings import *  # noqa: F403
