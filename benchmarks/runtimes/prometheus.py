@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import msgspec
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:.]*"
-_LINE = re.compile(rf"({_NAME})(?:\{{(.*)\}})?\s+(\S+)(?:\s+-?\d+)?\s*(?:#.*)?")
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_LINE = re.compile(rf"({_NAME})(?:\{{((?:[^\"}}]|{_QUOTED})*)\}})?\s+(\S+)(?:\s+-?\d+)?\s*(?:#.*)?")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 _ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
 MAX_WARNINGS = 20

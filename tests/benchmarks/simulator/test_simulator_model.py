@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import defaultdict
 
@@ -56,7 +57,7 @@ def test_the_spread_of_steps_is_lognormal_with_mean_one_and_no_exponential() -> 
     engine = engine_of(msgspec.structs.replace(DEMO, step_sigma=sigma))
     engine.submit(0, 1, 4000, now_s=0.0)
     times = [token.at_s for token in run_out(engine)]
-    gaps = sorted((b - a) / DEMO.decode_step_s(1) for a, b in zip(times, times[1:], strict=False))
+    gaps = sorted((b - a) / DEMO.decode_step_s(1) for a, b in itertools.pairwise(times))
     mean = sum(gaps) / len(gaps)
     deviation = (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5
     assert mean == pytest.approx(1.0, abs=0.02)
@@ -219,7 +220,7 @@ def test_a_long_prompt_makes_a_short_stream_wait_and_no_longer_than_its_chunks()
         if long_prompt_tokens:
             engine.submit(1, long_prompt_tokens, 1, now_s=0.02)
         times = [token.at_s for token in run_out(engine) if token.key == 0]
-        return [b - a for a, b in zip(times, times[1:], strict=False)]
+        return [b - a for a, b in itertools.pairwise(times)]
 
     chunk_s = STEADY.tokens_per_step / STEADY.prefill_tokens_per_s
     alone, beside = gaps_s(0), gaps_s(2000)
@@ -243,7 +244,7 @@ def test_waiting_grows_with_those_in_front() -> None:
     for key in range(5):
         engine.submit(key, 1, 100, now_s=0.0)
     firsts = [token.at_s for token in run_out(engine) if token.index == 0]
-    waits = [b - a for a, b in zip(firsts, firsts[1:], strict=False)]
+    waits = [b - a for a, b in itertools.pairwise(firsts)]
     assert waits == pytest.approx([waits[0]] * 4)
 
 
