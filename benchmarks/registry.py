@@ -206,7 +206,7 @@ def history(team_id: int, subject: str, *, limit: int = 50) -> list[HistoryLine]
 
 
 def _readable(changes: Mapping[str, object]) -> tuple[tuple[str, object, object], ...]:
-    lines = []
+    lines: list[tuple[str, object, object]] = []
     for name, change in changes.items():
         words = name.replace("_", " ")
         if not isinstance(change, Mapping):
