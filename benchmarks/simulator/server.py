@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from enum import StrEnum
+from urllib.parse import parse_qs, urlsplit
 
 import h11
 import msgspec
@@ -23,7 +24,7 @@ from benchmarks.simulator.model import Admission, Engine
 from benchmarks.simulator.profiles import DEMO, Profile
 
 VERSION = "1.0.0"
-TRUTH_KEPT = 10_000
+TRUTH_KEPT = 5_000
 JSON = "application/json"
 
 
@@ -216,12 +217,18 @@ class Simulator:
         if path == "/gpu/metrics" and self.card is not None:
             return pages.PROMETHEUS, self._card_page(self.card)
         if path == "/truth":
-            return JSON, msgspec.json.encode({"clock": "CLOCK_MONOTONIC, ns", "requests": list(self.truths)})
+            return JSON, self._truth_page(request.target)
         if path == "/server_info":
             return JSON, self._server_info()
         if path == "/v1/models":
             return self._unauthorized(request) or (JSON, self._models())
         return None
+
+    def _truth_page(self, target: bytes) -> bytes:
+        """Every request that is still kept, oldest first; `?last=N` the newest N only."""
+        last = parse_qs(urlsplit(target.decode("ascii", "replace")).query).get("last", [""])[0]
+        kept = list(self.truths)[-int(last) :] if last.isdecimal() and int(last) else list(self.truths)
+        return msgspec.json.encode({"clock": "CLOCK_MONOTONIC, ns", "requests": kept})
 
     def _card_page(self, card: Card) -> bytes:
         reading = card.read(active=self.engine.running, kv_tokens=self.engine.kv_used_tokens, now_s=self._loop.time())

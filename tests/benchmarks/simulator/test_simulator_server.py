@@ -356,3 +356,14 @@ def test_it_ends_when_its_parent_is_gone() -> None:
             return stat.read().rsplit(")", 1)[1].split()[0] == "Z"  # ended, and nobody has reaped it
 
     until(gone)
+
+
+@pytest.mark.parametrize(("query", "count"), [("?last=2", 2), ("?last=1", 1), ("?last=x", 4), ("?last=0", 4), ("", 4)])
+def test_the_newest_truths_can_be_had_alone(
+    start_simulator: Start, client: httpx.Client, query: str, count: int
+) -> None:
+    address = start_simulator()
+    for _ in range(4):
+        client.post(address + CHAT, json=chat(max_tokens=1))
+    requests = client.get(address + "/truth" + query).json()["requests"]
+    assert [one["id"] for one in requests] == [f"chatcmpl-{number}" for number in range(4 - count, 4)]
