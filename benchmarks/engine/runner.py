@@ -32,7 +32,7 @@ MAX_RETRY_AFTER_S = 5.0
 REFUSED_PAUSE_S = 0.25  # without it a refusing server would burn the request ceiling in milliseconds
 TICK_S = 0.05
 PROGRESS_EVERY_S = 1.0
-BUILD_AHEAD_S = 0.25
+BUILD_AHEAD_S = 0.1
 PAUSE_AFTER = frozenset(
     {Outcome.REJECTED, Outcome.REFUSED, Outcome.SERVER_ERROR, Outcome.CONNECT_ERROR, Outcome.CLIENT_FAULT}
 )

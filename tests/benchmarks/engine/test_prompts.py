@@ -102,7 +102,8 @@ def test_arithmetic_takes_the_last_number_of_the_answer():
 def test_lengths_stay_inside_their_distribution(distribution, low, high, mean):
     dice = np.random.default_rng(1)
     drawn = [lengths.sample(distribution, dice) for _ in range(3000)]
-    assert low <= min(drawn) and max(drawn) <= high
+    assert low <= min(drawn)
+    assert max(drawn) <= high
     assert mean[0] <= np.mean(drawn) <= mean[1]
 
 

@@ -65,10 +65,11 @@ def one(*steps: object, **plan_changes) -> RequestRecord:
 
 
 TEXT = delta(content="bebo")
+TOOL_CALL = [{"index": 0, "function": {"name": "f", "arguments": "{}"}}]
 VOCABULARY = [
     ("a whole stream", [GOOD], Outcome.OK),
     ("length is a complete transport", [stream(TEXT, finish("length"), DONE)], Outcome.OK),
-    ("tool calls are content", [stream(delta(tool_calls=[{"index": 0, "function": {"name": "f"}}]), finish("tool_calls"), DONE)], Outcome.OK),
+    ("tool calls are content", [stream(delta(tool_calls=TOOL_CALL), finish("tool_calls"), DONE)], Outcome.OK),
     ("no [DONE] but finish_reason and a clean end", [stream(TEXT, finish())], Outcome.OK),
     ("429", [plain(429, b"{}")], Outcome.REJECTED),
     ("503", [plain(503, json.dumps(OVERLOAD).encode())], Outcome.REJECTED),
@@ -169,7 +170,8 @@ def test_a_request_ended_by_us_keeps_what_it_had(word):
 def test_an_early_role_chunk_is_no_first_token():
     role = piece(delta(role="assistant", content=""))
     record = one(SSE_HEAD + role, Pause(0.2), piece(TEXT + finish() + DONE) + LAST_CHUNK)
-    assert record.t_headers_ns is not None and record.t_first_ns is not None
+    assert record.t_headers_ns is not None
+    assert record.t_first_ns is not None
     assert record.t_first_ns - record.t_headers_ns >= 190 * MS
 
 
