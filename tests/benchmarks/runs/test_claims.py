@@ -76,7 +76,9 @@ def test_a_changed_plan_voids_the_authorisation():
     assert "plan changed" in grid.cells.get().reason
 
 
-@pytest.mark.parametrize(("spent", "allowed"), [({"sent": 9_999}, True), ({"sent": 10_000}, False), ({"tokens": 1_000_000}, False)])
+@pytest.mark.parametrize(
+    ("spent", "allowed"), [({"sent": 9_999}, True), ({"sent": 10_000}, False), ({"tokens": 1_000_000}, False)]
+)
 def test_ceilings_count_over_all_cells_of_the_grid(spent, allowed):
     grid = running_grid(settings=(1,), class_names=("short", "median"))
     assert record(claim(grid), **spent)
@@ -243,5 +245,3 @@ def test_a_dead_worker_of_a_grid_that_was_asked_to_stop_leaves_a_stopped_grid():
     assert claims.interrupt(claim=taken, reason="gone")
     grid.refresh_from_db()
     assert (grid.status, states(grid)) == ("stopped", ["not_run", "not_run"])
-
-

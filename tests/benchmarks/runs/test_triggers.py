@@ -51,7 +51,13 @@ def test_a_revoked_authorisation_stays_revoked():
 def test_a_choice_names_who_drew_its_grid_as_measurer():
     grid = factories.make_grid(settings=(1,))
     people = [factories.make_user(grid.team, "operator") for _ in range(2)]
-    fields = {"grid": grid, "objective": factories.make_objective(grid.team), "setting": 1, "verdict": {}, "digest": "d" * 64}
+    fields = {
+        "grid": grid,
+        "objective": factories.make_objective(grid.team),
+        "setting": 1,
+        "verdict": {},
+        "digest": "d" * 64,
+    }
     with pytest.raises(IntegrityError, match="who drew its grid"), transaction.atomic():
         Choice.objects.create(measured_by=people[0], proposed_by=people[1], reason="r", **fields)
     assert Choice.objects.create(measured_by=grid.drawn_by, proposed_by=people[1], reason="r", **fields).pk
@@ -75,7 +81,9 @@ def test_a_statement_needs_an_approved_choice_and_the_papers_of_the_same_grid():
 def test_a_measured_workload_gets_no_new_length_class():
     world = protected.make_world()
     with pytest.raises(IntegrityError, match="a length class of a measured workload"), transaction.atomic():
-        LengthClass.objects.create(workload=world.grid.workload, name="new", weight=1, prompt_tokens={}, output_tokens={})
+        LengthClass.objects.create(
+            workload=world.grid.workload, name="new", weight=1, prompt_tokens={}, output_tokens={}
+        )
 
 
 def test_every_trigger_stands_and_one_that_is_dropped_is_named():
