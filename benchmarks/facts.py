@@ -73,7 +73,7 @@ def _only_probed(facts: dict[str, Any], gpus: list[dict[str, Any]]) -> list[Fact
     rows = [(words, _text(facts.get(key))) for key, words in names.items()]
     rows += [("NVIDIA driver", _text(gpus[0].get("driver")))] if gpus else []
     rows += [(f"UUID of GPU {i}", _text(gpu.get("uuid"))) for i, gpu in enumerate(gpus)]
-    return [FactPair(name, None, value, False) for name, value in rows if value]
+    return [FactPair(name, "not asked for", value, False) for name, value in rows if value]
 
 
 def _gpu_names(read: object) -> str | None:

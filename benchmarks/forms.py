@@ -203,6 +203,8 @@ class RuntimeForm(SlugMixin, RuntimeModelForm):
         self.settle_slug(editing=self.instance.pk is not None)
         hosts = Hardware.objects.filter(team=team)
         self.fields["hardware"] = forms.ModelChoiceField(hosts, label="Host", empty_label="Choose a host")
+        kind: Any = self.fields["kind"]
+        kind.choices = [("", "Choose a runtime"), *RuntimeKind.choices]
         self.fields["flags"].widget.attrs.update(rows=3, spellcheck="false")
         self.fields["flags"].validators.append(_no_key_in_flags)
         lay_out(

@@ -95,16 +95,43 @@ def fields_of(distribution: Distribution, prefix: str) -> dict[str, object]:
     return {f"{prefix}_{name}": value for name, value in values.items()}
 
 
+class WhereNeeded(forms.Field):
+    """Not "optional" on the page, since the chosen kind decides; what is missing is said by the whole form."""
+
+    def validate(self, value: Any) -> None:
+        if value not in self.empty_values:
+            super().validate(value)
+
+
+class NumberWhereNeeded(WhereNeeded, forms.FloatField):
+    pass
+
+
+class WholeWhereNeeded(WhereNeeded, forms.IntegerField):
+    pass
+
+
+class TextWhereNeeded(WhereNeeded, forms.CharField):
+    pass
+
+
 class LengthClassForm(forms.Form):
     """One class. Left wholly empty it is no class; a name makes it one."""
 
     name = forms.SlugField(
         label="Class",
         max_length=30,
-        required=False,
-        error_messages={"invalid": "Only letters, digits, - and _, such as short."},
+        error_messages={
+            "invalid": "Only letters, digits, - and _, such as short.",
+            "required": "Give the class a name, such as short, or take it out.",
+        },
     )
-    weight = forms.FloatField(label="Share of requests, %", required=False, min_value=0.01, max_value=100)
+    weight = forms.FloatField(
+        label="Share of requests, %",
+        min_value=0.01,
+        max_value=100,
+        error_messages={"required": "What share of the requests is of this class?"},
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -116,16 +143,13 @@ class LengthClassForm(forms.Form):
             self.fields[name].widget.attrs.update({"data-span": span, "step": "any"} if part != "points" else {})
 
     def _add_distribution(self, prefix: str, what: str) -> None:
-        self.fields[f"{prefix}_kind"] = forms.ChoiceField(
-            label=f"{what}, tokens", choices=KINDS, required=False, initial="lognormal"
-        )
-        self.fields[f"{prefix}_typical"] = forms.FloatField(label="Typical", min_value=1, required=False)
-        self.fields[f"{prefix}_spread"] = forms.FloatField(label="Spread", min_value=0, required=False)
-        self.fields[f"{prefix}_low"] = forms.IntegerField(label="Least", min_value=1, required=False)
-        self.fields[f"{prefix}_high"] = forms.IntegerField(label="Most", min_value=1, required=False)
-        self.fields[f"{prefix}_points"] = forms.CharField(
+        self.fields[f"{prefix}_kind"] = forms.ChoiceField(label=f"{what}, tokens", choices=KINDS, initial="lognormal")
+        self.fields[f"{prefix}_typical"] = NumberWhereNeeded(label="Typical", min_value=1)
+        self.fields[f"{prefix}_spread"] = NumberWhereNeeded(label="Spread", min_value=0)
+        self.fields[f"{prefix}_low"] = WholeWhereNeeded(label="Least", min_value=1)
+        self.fields[f"{prefix}_high"] = WholeWhereNeeded(label="Most", min_value=1)
+        self.fields[f"{prefix}_points"] = TextWhereNeeded(
             label="Quantiles",
-            required=False,
             max_length=600,
             widget=forms.Textarea(attrs={"rows": 2, "placeholder": "p0 10, p50 180, p100 900"}),
         )
@@ -140,10 +164,6 @@ class LengthClassForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("DELETE") or not self.has_changed() or self.errors:
             return cleaned
-        if not cleaned.get("name"):
-            self.add_error("name", "Give the class a name, such as short, or take it out.")
-        if cleaned.get("weight") is None:
-            self.add_error("weight", "What share of the requests is of this class?")
         for prefix in ("prompt", "output"):
             self._clean_distribution(prefix, cleaned)
         return cleaned
@@ -165,6 +185,10 @@ else:
 
 class BaseLengthClassFormSet(LengthClassForms):
     """At least one class, no name twice; shares need not add up to 100, they are taken relative to their sum."""
+
+    def add_fields(self, form: Any, index: int | None) -> None:
+        super().add_fields(form, index)
+        form.fields["DELETE"].label = "Take this class out"
 
     def clean(self) -> None:
         if any(self.errors):

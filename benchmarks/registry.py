@@ -191,6 +191,14 @@ def ask_endpoint(*, team: Team, by: AbstractBaseUser, hardware: Hardware, check:
 # --- history ---------------------------------------------------------------------------------------------------------
 
 
+_FIELD_WORDS = {
+    "cpu": "CPU", "ram_gib": "RAM, GiB", "gpu": "GPU", "gpu_count": "GPUs", "vram_gib": "VRAM, GiB",
+    "power_cap_w": "power cap, W", "api_key_name": "API key name", "model_name": "model", "hardware": "host",
+    "classes": "length classes", "max_temperature_c": "GPU temperature, °C", "max_power_w": "GPU power, W",
+    "metrics_url": "runtime metrics", "gpu_metrics_url": "GPU metrics", "max_vram_share": "VRAM share",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryLine:
     """One event with its changes as (what, before, after); a list says only that it changed."""
@@ -208,7 +216,7 @@ def history(team_id: int, subject: str, *, limit: int = 50) -> list[HistoryLine]
 def _readable(changes: Mapping[str, object]) -> tuple[tuple[str, object, object], ...]:
     lines: list[tuple[str, object, object]] = []
     for name, change in changes.items():
-        words = name.replace("_", " ")
+        words = _FIELD_WORDS.get(name, name.replace("_", " "))
         if not isinstance(change, Mapping):
             lines.append((words, None, change))
         elif isinstance(change.get("after"), list):

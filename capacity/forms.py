@@ -71,7 +71,9 @@ class ObjectiveForm(ObjectiveModelForm):
             "max_power_w": "Empty: no limit of its own.",
         }
 
-    def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, team: Team, instance: Objective | None = None, **kwargs: Any) -> None:
+        # An unsaved row brings the model's defaults into the per cent fields.
+        kwargs["instance"] = instance or Objective()
         super().__init__(*args, **kwargs)
         self.team = team
         del self.fields["reason" if self.instance.pk is None else "slug"]
@@ -99,8 +101,10 @@ class ClassObjectiveForm(forms.Form):
     class_name = forms.SlugField(
         label="Class",
         max_length=30,
-        required=False,
-        error_messages={"invalid": "Only letters, digits, - and _, such as short."},
+        error_messages={
+            "invalid": "Only letters, digits, - and _, such as short.",
+            "required": "Which length class do these limits hold for?",
+        },
     )
     e2e_s = forms.FloatField(label="End to end", min_value=0.001, required=False)
     ttft_s = forms.FloatField(label="Time to first token", min_value=0.001, required=False)
@@ -114,12 +118,9 @@ class ClassObjectiveForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         limits = [cleaned.get(name) for name in ("e2e_s", "ttft_s", "tpot_s")]
-        given = any(limit is not None for limit in limits)
-        if self.errors or cleaned.get("DELETE"):
+        if self.errors or cleaned.get("DELETE") or not cleaned.get("class_name"):
             return cleaned
-        if given and not cleaned.get("class_name"):
-            self.add_error("class_name", "Which length class do these limits hold for?")
-        if cleaned.get("class_name") and not given:
+        if all(limit is None for limit in limits):
             self.add_error("e2e_s", f"Give at least one limit for {cleaned['class_name']}.")
         e2e_s, ttft_s = limits[0], limits[1]
         if e2e_s is not None and ttft_s is not None and ttft_s > e2e_s:
@@ -134,6 +135,10 @@ else:
 
 
 class BaseClassObjectiveFormSet(ClassObjectiveForms):
+    def add_fields(self, form: Any, index: int | None) -> None:
+        super().add_fields(form, index)
+        form.fields["DELETE"].label = "Take this class out"
+
     def clean(self) -> None:
         if any(self.errors):
             return
@@ -219,8 +224,8 @@ class GridForm(forms.Form):
         self.fields["class_names"].choices = [(n, "mixed, all classes" if n == MIXED else n) for n in names]  # type: ignore[attr-defined]
         units(self, window_s="s", warmup_s="s", ambient_c="°C")
         lay_out(
-            self, runtime="h", workload="h", repeats="t", window_s="t", warmup_s="t", room="h", ambient_c="q",
-            ambient_source="q", other_loads="h", ups_on_battery="h", other_settings="h",
+            self, runtime="h", workload="h", repeats="t", window_s="t", warmup_s="t", room="t", ambient_c="t",
+            ambient_source="t", other_loads="h", ups_on_battery="h", other_settings="h",
         )  # fmt: skip
         for name in ("class_names", "setting_values", "power_source"):
             self.fields[name].widget.attrs["class"] = "hr-chips"
@@ -240,7 +245,8 @@ class GridForm(forms.Form):
         )
         if not cleaned["settings"] and "other_settings" not in self.errors:
             self.add_error("setting_values", "Choose at least one setting.")
-        touched = any(cleaned.get(name) for name in ("power_source", "room", "ups_on_battery", "other_loads", "notes"))
+        # The room alone says nothing: it is filled in from the earlier grid.
+        touched = any(cleaned.get(name) for name in ("power_source", "ups_on_battery", "other_loads", "notes"))
         if touched or cleaned.get("ambient_c") is not None:
             self._want_conditions(cleaned)
         return cleaned

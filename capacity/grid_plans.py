@@ -80,7 +80,7 @@ def _ticks(wish: Wish, settings: list[int], *, team_id: int, person_id: int) -> 
         found += _context(wish.runtime, wish.workload, wish.class_names)
     if wish.repeats is not None and wish.repeats < STATEMENT_REPEATS:
         found.append(
-            Tick("warn", f"{wish.repeats} repeats: a statement wants {STATEMENT_REPEATS}, to see runs that differ.")
+            Tick("warn", f"Repeats: {wish.repeats}. A statement wants {STATEMENT_REPEATS}, to see runs that differ.")
         )
     if not wish.conditions:
         found.append(
@@ -106,7 +106,7 @@ def _queue(runtime: Runtime, settings: list[int]) -> list[Tick]:
         found.append(
             Tick(
                 "warn",
-                f"At {' and '.join(above)} offered, all above {most} active sequences wait in the runtime's queue.",
+                f"At {' and '.join(above)} offered, requests above {most} active sequences wait in the runtime's queue.",
             )
         )
     if most is None:
