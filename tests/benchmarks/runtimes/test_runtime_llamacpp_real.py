@@ -92,3 +92,21 @@ def test_requests_beyond_the_slots_wait_and_are_never_refused(url: str) -> None:
         assert (values["running"], values["waiting"]) == (2, 3)  # waiting = concurrency less slots
         streams.close()
         assert [one.result().status_code for one in waiting] == [200, 200, 200]
+
+
+def test_the_server_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    model = tmp_path / "tiny.gguf"
+    write_model(model, *SMALLEST)
+    script = (
+        "import subprocess, sys; c = subprocess.Popen([sys.executable, '-m', 'tools.llamacpp_server', sys.argv[1]],"
+        " stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True); print(c.stdout.readline(), flush=True)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(model)], capture_output=True, text=True, timeout=90)
+    address = done.stdout.split()[1]
+    for _ in range(100):
+        try:
+            httpx.get(address + "/health", trust_env=False)
+        except httpx.HTTPError:
+            return
+        time.sleep(0.1)
+    pytest.fail("the server outlived its parent by ten seconds")
