@@ -90,7 +90,12 @@ def header(plan: CellPlan) -> Header:
     )
 
 
+# Telemetry's thread must hand the interpreter back at once when the event loop wants it; Python's default is 5 ms.
+SWITCH_INTERVAL_S = 0.0005
+
+
 async def run(plan: CellPlan, writer: LogWriter) -> int:
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     show(Progress(phase=Stage.STARTING, elapsed_s=0.0, sent=0, finished=0, ok=0, in_flight=0))
     trouble = await unreachable(plan)
     if trouble:
