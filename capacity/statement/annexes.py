@@ -6,6 +6,8 @@ from capacity.statement import phrases
 from capacity.statement.blocks import Block, Head, Line, Pair, Table, TableCell
 from capacity.statement.document import Document, Limit, Row, Tail
 
+COMMAND = "manage.py verify_statement FILE --keyring keyring.json"
+
 
 def annexes(document: Document, *, digest: str, address: str) -> tuple[Block, ...]:
     """All annexes in their order."""
@@ -29,11 +31,17 @@ def _every_limit(document: Document) -> Block:
     names = (phrases.capital(document.setting.term), "Limit", "n", "Measured", "Upper bound", "Verdict")
     head = tuple(Head(name) for name in names)
     lines = [
-        _limit_line(row, limit, tail) for row in document.rows for limit, tail in zip(document.limits, row.tails, strict=True)
+        _limit_line(row, limit, tail)
+        for row in document.rows
+        for limit, tail in zip(document.limits, row.tails, strict=True)
     ]
     caption = "The upper bound is the one-sided bound that the verdict was made with."
     reasons = tuple(f"{row.setting}: {row.reason}" for row in document.rows if row.reason)
-    return Block(heading="Every limit at every setting", table=Table(head=head, lines=tuple(lines), caption=caption), items=reasons)
+    return Block(
+        heading="Every limit at every setting",
+        table=Table(head=head, lines=tuple(lines), caption=caption),
+        items=reasons,
+    )
 
 
 def _limit_line(row: Row, limit: Limit, tail: Tail) -> Line:
@@ -86,17 +94,21 @@ def _further(document: Document) -> Block:
 
 def _evidence(document: Document) -> Block:
     lines = tuple(
-        Line(cells=(TableCell(cell.cell), TableCell(f"{cell.records:,}"), TableCell(cell.sha256))) for cell in document.evidence
+        Line(cells=(TableCell(cell.cell), TableCell(f"{cell.records:,}"), TableCell(cell.sha256)))
+        for cell in document.evidence
     )
     caption = f"This list is attached as evidence-manifest.json; its sha256 is {document.evidence_digest}."
-    return Block(heading="Evidence", table=Table(head=(Head("Cell"), Head("Records"), Head("sha256")), lines=lines, caption=caption, mono=True))
+    return Block(
+        heading="Evidence",
+        table=Table(head=(Head("Cell"), Head("Records"), Head("sha256")), lines=lines, caption=caption, mono=True),
+    )
 
 
 def _how_to_verify(digest: str, address: str) -> Block:
     paragraphs = (
-        f"Open {address}, or check this file offline with the publisher's keyring:",
-        "The attached statement.dsse.json holds the signed text. Its payload, decoded from base64, has this digest:",
+        f"Open {address}, or check the file offline with the publisher's keyring and the command below.",
+        f"The attached statement.dsse.json holds the signed text; its payload, decoded from base64, has the sha256 "
+        f"{digest}.",
+        "Ways with openssl, sha256sum and pdfsig alone are described in the product's documentation, page Statements.",
     )
-    code = ("manage.py verify_statement FILE --keyring keyring.json", digest)
-    more = ("Paths with openssl, sha256sum and pdfsig are described in the product's documentation, page Statements.",)
-    return Block(heading="How to verify", paragraphs=paragraphs, code=code, items=more)
+    return Block(heading="How to verify", paragraphs=paragraphs, code=(COMMAND,))

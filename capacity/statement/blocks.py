@@ -1,4 +1,4 @@
-"""The few shapes that a statement's words come in; the page template and the PDF template know these and nothing else."""
+"""The few shapes that a statement's words come in; the screen and PDF templates know these and nothing else."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ class _InToto(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     subject: tuple[_Subject]
     predicate: Document
     type_: Literal["https://in-toto.io/Statement/v1"] = msgspec.field(name="_type", default=STATEMENT_TYPE)
-    predicate_type: Literal["urn:headroom:capacity-statement:v1"] = msgspec.field(name="predicateType", default=PREDICATE_TYPE)
+    predicate_type: Literal["urn:headroom:capacity-statement:v1"] = msgspec.field(
+        name="predicateType", default=PREDICATE_TYPE
+    )
 
 
 def canonical_json(value: object) -> bytes:

@@ -17,28 +17,36 @@ _WORDS = (
     "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|sixteen|twenty|thirty|forty|fifty|sixty|seventy|"
     "eighty|ninety|hundred|thousand|million|hundreds|thousands|dozens?|scores"
 )
-_NUMBER = rf"(?:\d[\d,.  ]*(?:k|m)?\+?|n|x|(?:{_WORDS})(?:[- ](?:{_WORDS}))*)"
-_LOOSE = rf"(?:{_NUMBER}|many|most|all|several|any number of|(?:a|one) (?:hundred|thousand|dozen|million)|more|unlimited)"
-_KIND = r"(?:[\w-]+ ){0,2}"
+_NUMBER = rf"(?:\d[\d,.  ]*(?:k|m)?\+?|(?:n|x|(?:{_WORDS})(?:[- ](?:{_WORDS}))*)\b)"
+_LOOSE = (
+    rf"(?:{_NUMBER}|many|most|all|several|any number of|more|unlimited|"
+    r"(?:a|one) (?:hundred|thousand|dozen|million))"
+)
+# Words between the number and the users that make it another sentence: "version 3 for users".
+_OTHER = r"(?!(?:for|of|by|from|to|the|in|on|at|and|or|with|per|an?|each|requests?|tokens?|sequences?|s|ms)\b)"
+_KIND = rf"(?:{_OTHER}[\w-]+ ){{0,2}}"
 _USERS = r"(?:users|end-users)"
 _PEOPLE = r"(?:people|persons|employees|staff|colleagues|customers|students|seats|agents|operators|visitors)"
 _CARRY = (
     r"(?:support(?:s|ed|ing)?|handl(?:e|es|ed|ing)|serv(?:e|es|ed|ing)|carr(?:y|ies|ied|ying)|sustain(?:s|ed|ing)?|"
-    r"accommodat(?:e|es|ed|ing)|cop(?:e|es|ing) with|enough for|capacity (?:of|for)|room for|good for|sized for|scales? to|for)"
+    r"accommodat(?:e|es|ed|ing)|cop(?:e|es|ing) with|enough for|capacity (?:of|for)|room for|"
+    r"good for|sized for|scales? to|for)"
 )
 _AT_ONCE = r"(?:concurrent|simultaneous|parallel)"
+
+_ABOUT = r"(?:up to |about |around |at least |over |some |roughly )?"
 
 _CLAIMS = (
     # "200 users", "eight concurrent users", "N users"; a number right before the word, or with a kind of user between.
     re.compile(rf"\b{_NUMBER} ?{_KIND}{_USERS}\b", re.I),
     # "supports many users", "supports all our users"
-    re.compile(rf"\b{_CARRY} (?:up to |about |around |at least |over |some |roughly )?{_LOOSE} (?:of )?{_KIND}{_USERS}\b", re.I),
-    # "handles up to 200 people", "for fifty employees"; people may also sign or approve, so a carrying word is needed.
-    re.compile(rf"\b{_CARRY} (?:up to |about |around |at least |over |some |roughly )?{_LOOSE} ?(?:of )?{_KIND}{_PEOPLE}\b", re.I),
+    re.compile(rf"\b{_CARRY} {_ABOUT}{_LOOSE} (?:of )?{_KIND}{_USERS}\b", re.I),
+    # "handles up to 200 people", "for fifty employees". People may also sign or approve, so a carrying word is needed.
+    re.compile(rf"\b{_CARRY} {_ABOUT}{_LOOSE} ?(?:of )?{_KIND}{_PEOPLE}\b", re.I),
     re.compile(rf"\b{_LOOSE} {_AT_ONCE} {_PEOPLE}\b", re.I),
     # "an 8-user service", "a 200-person office"
     re.compile(rf"\b{_NUMBER}-(?:user|person|seat)\b", re.I),
-    # "users: 200", "users supported: 8", "number of users = 8"
+    # A table: "users: 200", "users supported: 8".
     re.compile(rf"\busers(?: supported| served| max(?:imum)?)? ?[:=] ?{_NUMBER}\b", re.I),
 )
 

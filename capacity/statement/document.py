@@ -32,14 +32,14 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Every part of the document: frozen, named fields only, nothing unknown."""
 
 
-class Zone(_Part, kw_only=True):
+class Zone(_Part, frozen=True, kw_only=True):
     """The time zone people read: its short name and its offset from UTC in minutes."""
 
     name: str = "UTC"
     offset_minutes: int = 0
 
 
-class Setting(_Part, kw_only=True):
+class Setting(_Part, frozen=True, kw_only=True):
     """The offered concurrency that the statement is about; `value` is None when no safe setting was found.
 
     `term` is what the number counts, in the field's words: "active sequences" or "requests in flight".
@@ -49,7 +49,7 @@ class Setting(_Part, kw_only=True):
     term: Literal["active sequences", "requests in flight"] = "active sequences"
 
 
-class Rate(_Part, kw_only=True):
+class Rate(_Part, frozen=True, kw_only=True):
     """Requests a minute, with a two-sided interval where one could be computed."""
 
     value: float
@@ -59,10 +59,12 @@ class Rate(_Part, kw_only=True):
 
     def __post_init__(self) -> None:
         known = [number for number in (self.value, self.lower, self.upper) if number is not None]
-        _require(all(math.isfinite(number) and number >= 0 for number in known), "A rate is a finite number of at least 0.")
+        _require(
+            all(math.isfinite(number) and number >= 0 for number in known), "A rate is a finite number of at least 0."
+        )
 
 
-class Reserve(_Part, kw_only=True):
+class Reserve(_Part, frozen=True, kw_only=True):
     """One named part of the headroom, as a share of what was measured, with why it is kept."""
 
     name: str
@@ -70,7 +72,7 @@ class Reserve(_Part, kw_only=True):
     reason: str = ""
 
 
-class Result(_Part, kw_only=True):
+class Result(_Part, frozen=True, kw_only=True):
     """What the setting did. `stated_per_minute` is what may be planned for, after headroom."""
 
     successful_per_minute: Rate
@@ -78,7 +80,7 @@ class Result(_Part, kw_only=True):
     reserves: tuple[Reserve, ...] = ()
 
 
-class Limit(_Part, kw_only=True):
+class Limit(_Part, frozen=True, kw_only=True):
     """One objective of a length class: the percentile of a measure stays at or under `limit_s`."""
 
     class_name: str
@@ -87,8 +89,8 @@ class Limit(_Part, kw_only=True):
     percentile: float = 95
 
 
-class LengthClass(_Part, kw_only=True):
-    """A length class as it was offered. Token counts are medians; None is not recorded. `share` is of the request mix."""
+class LengthClass(_Part, frozen=True, kw_only=True):
+    """A length class as it was offered. Token counts are medians, None is not recorded; `share` is of the mix."""
 
     name: str
     share: float | None
@@ -97,7 +99,7 @@ class LengthClass(_Part, kw_only=True):
     output_tokens: int | None = None
 
 
-class Tail(_Part, kw_only=True):
+class Tail(_Part, frozen=True, kw_only=True):
     """One measured percentile against one `Limit` (same place in `Document.limits`).
 
     `value_s` is None when too few requests answered or when the percentile falls among failed requests; `state` says
@@ -112,10 +114,12 @@ class Tail(_Part, kw_only=True):
     holds: bool | None = None
 
     def __post_init__(self) -> None:
-        _require((self.value_s is not None) == (self.state == "measured"), "A tail has a value exactly when it was measured.")
+        _require(
+            (self.value_s is not None) == (self.state == "measured"), "A tail has a value exactly when it was measured."
+        )
 
 
-class Row(_Part, kw_only=True):
+class Row(_Part, frozen=True, kw_only=True):
     """What one tested setting did. A row stays in the table when it failed."""
 
     setting: int
@@ -129,21 +133,21 @@ class Row(_Part, kw_only=True):
     chosen: bool = False
 
 
-class Memory(_Part, kw_only=True):
+class Memory(_Part, frozen=True, kw_only=True):
     """The memory limit that rows are held against; `note` says why there is none (no GPU on this host)."""
 
     limit_bytes: int | None = None
     note: str = ""
 
 
-class Fact(_Part, kw_only=True):
+class Fact(_Part, frozen=True, kw_only=True):
     """One labelled line of the page, already in words."""
 
     label: str
     text: str
 
 
-class Tested(_Part, kw_only=True):
+class Tested(_Part, frozen=True, kw_only=True):
     """What was measured, and on what. `declared` was typed by a person, `probed` was read by the worker."""
 
     model: str
@@ -160,7 +164,7 @@ class Tested(_Part, kw_only=True):
     further: tuple[Fact, ...] = ()
 
 
-class Conditions(_Part, kw_only=True):
+class Conditions(_Part, frozen=True, kw_only=True):
     """When, where and under what power the measurement ran; `ambient_source` is "declared", "sensor" or the like."""
 
     started_at: datetime
@@ -173,7 +177,7 @@ class Conditions(_Part, kw_only=True):
     further: tuple[Fact, ...] = ()
 
 
-class Signature(_Part, kw_only=True):
+class Signature(_Part, frozen=True, kw_only=True):
     """A person and what they did, when."""
 
     did: Literal["Authorised by", "Measured by", "Proposed by", "Approved by", "Signed by"]
@@ -181,7 +185,7 @@ class Signature(_Part, kw_only=True):
     at: datetime
 
 
-class EvidenceCell(_Part, kw_only=True):
+class EvidenceCell(_Part, frozen=True, kw_only=True):
     """One cell's evidence file by its digest; `records` counts the requests in it."""
 
     cell: str
@@ -192,8 +196,12 @@ class EvidenceCell(_Part, kw_only=True):
         _require(bool(SHA256.fullmatch(self.sha256)), "An evidence digest is 64 lower-case hexadecimal digits.")
 
 
-class Document(_Part, kw_only=True):
-    """A capacity statement. Sentences for people are made from it in words.py and nowhere else."""
+class Document(_Part, frozen=True, kw_only=True):
+    """A capacity statement. Sentences for people are made from it in words.py and nowhere else.
+
+    `verify_base_url` is the address under which verify pages stand, for example https://headroom.example/v;
+    `key_name` is filled in when it is signed.
+    """
 
     schema_version: Literal[1] = 1
     number: str
@@ -222,6 +230,7 @@ class Document(_Part, kw_only=True):
     evidence: tuple[EvidenceCell, ...]
     evidence_digest: str
     verify_base_url: str
+    key_name: str = ""
     solo_mode: bool = False
     waiver: str = ""
 
@@ -232,12 +241,25 @@ class Document(_Part, kw_only=True):
         self._check_table()
         _require(self.demonstration or not self.simulated, "A simulated result is a demonstration and is labelled so.")
         _require(bool(SHA256.fullmatch(self.audit_head)), "The audit head is 64 lower-case hexadecimal digits.")
-        _require(self.evidence_digest == manifest_digest(self.evidence), "The evidence digest is not that of the listed evidence.")
+        _require(
+            self.evidence_digest == manifest_digest(self.evidence),
+            "The evidence digest is not that of the listed evidence.",
+        )
         _require(bool(self.evidence), "A statement lists the evidence it rests on.")
-        _require(bool(re.match(r"https?://[^\s]+[^/]$", self.verify_base_url)), "The verify address is http(s) without a final slash.")
+        _require(
+            bool(re.match(r"https?://[^\s]+[^/]$", self.verify_base_url)),
+            "The verify address is http(s) without a final slash.",
+        )
 
     def _check_words(self) -> None:
-        for text in (self.title, *self.operating_limits, self.rollback, *self.not_tested, *self.ends_early, self.grade_reason):
+        for text in (
+            self.title,
+            *self.operating_limits,
+            self.rollback,
+            *self.not_tested,
+            *self.ends_early,
+            self.grade_reason,
+        ):
             if instead := refuse_users_claim(text):
                 raise ValueError(instead)
 
@@ -253,7 +275,9 @@ class Document(_Part, kw_only=True):
         _require(bool(self.rows), "A statement shows at least one tested setting.")
         _require(bool(self.limits), "A statement states the objective it was held against.")
         names = {one.name for one in self.classes}
-        _require(all(limit.class_name in names for limit in self.limits), "Every limit belongs to a listed length class.")
+        _require(
+            all(limit.class_name in names for limit in self.limits), "Every limit belongs to a listed length class."
+        )
         _require(all(len(row.tails) == len(self.limits) for row in self.rows), "Every row has one tail for each limit.")
         settings = [row.setting for row in self.rows]
         _require(settings == sorted(set(settings)), "Rows go upward by setting, each once.")
@@ -263,10 +287,12 @@ class Document(_Part, kw_only=True):
         _require((self.result is None) == (self.setting.value is None), "A result belongs to a setting.")
         if self.result is not None:
             rates = [row.successful_per_minute for row in self.rows if row.chosen]
-            _require(rates == [self.result.successful_per_minute], "The result is the rate of the stated setting's row.")
+            _require(
+                rates == [self.result.successful_per_minute], "The result is the rate of the stated setting's row."
+            )
 
 
-class Manifest(_Part, kw_only=True):
+class Manifest(_Part, frozen=True, kw_only=True):
     """The evidence list as it is digested and attached to the PDF."""
 
     cells: tuple[EvidenceCell, ...]

@@ -1,7 +1,8 @@
 """DSSE envelopes with Ed25519, read strictly: only the one canonical byte form of an envelope is accepted.
 
-Source: https://github.com/secure-systems-lab/dsse/blob/master/protocol.md. A reader that only checks the signature takes
-changed white space, key ids and escapes, because DSSE signs the payload alone; so the envelope is built again and compared.
+Source: https://github.com/secure-systems-lab/dsse/blob/master/protocol.md. A reader that only checks the signature
+takes changed white space, key ids and escapes, because DSSE signs the payload alone; so the envelope is built again
+and compared.
 """
 
 from __future__ import annotations
@@ -86,6 +87,11 @@ def open_envelope(data: bytes, key_by_id: Callable[[str], Ed25519PublicKey | Non
     return Opened(payload=payload, keyid=keyid)
 
 
+def payload_in(data: bytes) -> bytes:
+    """The payload without any check of the signature, for envelopes from one's own store."""
+    return _strict_base64(_read(data).payload)
+
+
 def _read(data: bytes) -> _Envelope:
     try:
         return msgspec.json.decode(data, type=_Envelope)
@@ -95,7 +101,9 @@ def _read(data: bytes) -> _Envelope:
 
 def _build(payload: bytes, keyid: str, signature: bytes) -> bytes:
     signed = _Signature(keyid=keyid, sig=base64.b64encode(signature).decode())
-    return canonical_json(_Envelope(payload=base64.b64encode(payload).decode(), signatures=(signed,), payload_type=PAYLOAD_TYPE))
+    return canonical_json(
+        _Envelope(payload=base64.b64encode(payload).decode(), signatures=(signed,), payload_type=PAYLOAD_TYPE)
+    )
 
 
 def _strict_base64(text: str) -> bytes:

@@ -4,6 +4,7 @@ setting is named. Lengths are PDF points."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from html import escape
 
@@ -14,7 +15,16 @@ from capacity.statement.document import Document, Row
 from capacity.statement.phrases import GIB
 
 WIDTH, HEIGHT = 504.0, 158.0
-INK, SOFT, GRID, LINE, BAD, FILL, BAR, GHOST = "#14181f", "#475160", "#e2e6ec", "#7c8696", "#b3261e", "#163f96", "#4a6fab", "#98a3b3"
+INK, SOFT, GRID, LINE, BAD, FILL, BAR, GHOST = (
+    "#14181f",
+    "#475160",
+    "#e2e6ec",
+    "#7c8696",
+    "#b3261e",
+    "#163f96",
+    "#4a6fab",
+    "#98a3b3",
+)
 _LETTER = 4.3
 
 
@@ -25,7 +35,9 @@ class _Box(msgspec.Struct, frozen=True):
     bottom: float
 
     def meets(self, other: _Box) -> bool:
-        return self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
 
 
 class _Axis(msgspec.Struct, frozen=True):
@@ -68,7 +80,8 @@ def charts_svg(document: Document) -> str:
         parts += _memory(document)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}">'
     hatch = (
-        f'<defs><pattern id="h" width="4" height="4" patternUnits="userSpaceOnUse"><rect width="4" height="4" fill="{BAR}"/>'
+        '<defs><pattern id="h" width="4" height="4" patternUnits="userSpaceOnUse">'
+        f'<rect width="4" height="4" fill="{BAR}"/>'
         '<path d="M0 4L4 0" stroke="#ffffff" stroke-width="1"/></pattern></defs>'
     )
     return head + hatch + "".join(parts) + "</svg>"
@@ -82,11 +95,13 @@ def _trade_off(document: Document, right: float) -> list[str]:
     x = _axis(narrow * 0.85, min(widest * 1.06, 6.0), start=44, end=right - 12)
     y = _axis(0.0, top * 1.12, start=124, end=8)
     parts = _shade(x, y) + _frame(x, y, words.CHART_RATIO, words.CHART_RATE)
-    parts += _curves(points, x, y)
+    parts += _curves(document, points, x, y)
     missing = [row.setting for row in document.rows if row.setting not in {point.setting for point in points}]
     if missing:
         names = ", ".join(str(setting) for setting in missing)
-        parts.append(_text(x.end - 4, y.end + 9, f"without a p95, not drawn: {names}", anchor="end", colour=BAD, size=7.2))
+        parts.append(
+            _text(x.end - 4, y.end + 9, f"without a p95, not drawn: {names}", anchor="end", colour=BAD, size=7.2)
+        )
     return parts
 
 
@@ -145,7 +160,9 @@ def _frame(x: _Axis, y: _Axis, x_title: str, y_title: str) -> list[str]:
         parts += [_text(x.start - 6, y.at(tick) + 2.8, f"{tick:g}", anchor="end", colour=SOFT)]
     for tick in x.ticks():
         parts += [_line(x.at(tick), y.start, x.at(tick), y.start + 3, LINE, 0.75)]
-        parts += [_text(x.at(tick), y.start + 12, f"{tick:.2f}" if x.step < 1 else f"{tick:g}", anchor="middle", colour=SOFT)]
+        parts += [
+            _text(x.at(tick), y.start + 12, f"{tick:.2f}" if x.step < 1 else f"{tick:g}", anchor="middle", colour=SOFT)
+        ]
     parts += [_line(x.start, y.start, x.end, y.start, LINE, 0.75), _line(x.start, y.start, x.start, y.end, LINE, 0.75)]
     parts.append(_text((x.start + x.end) / 2, y.start + 27, x_title, anchor="middle", colour=SOFT))
     middle = (y.start + y.end) / 2
@@ -153,7 +170,7 @@ def _frame(x: _Axis, y: _Axis, x_title: str, y_title: str) -> list[str]:
     return parts
 
 
-def _curves(points: list[_Point], x: _Axis, y: _Axis) -> list[str]:
+def _curves(document: Document, points: list[_Point], x: _Axis, y: _Axis) -> list[str]:
     every = [(x.at(point.ratio), y.at(point.every)) for point in points if point.every is not None]
     good = [(x.at(point.ratio), y.at(point.rate)) for point in points]
     parts = [_path(every, GHOST, 1.0, dash="2 2"), _path(good, FILL, 1.6)]
@@ -164,9 +181,11 @@ def _curves(points: list[_Point], x: _Axis, y: _Axis) -> list[str]:
         parts.append(_dot(at, radius, "#ffffff" if point.failed else FILL, FILL, 1.4))
     taken = [_Box(px - 5, py - 5, px + 5, py + 5) for px, py in good + every]
     taken += [_Box(px - 1, py - 1, px + 1, py + 1) for px, py in _along(good) + _along(every)]
-    taken += [_Box(x.at(point.ratio), py - 3, x.at(point.bound), py + 3) for point, (_, py) in zip(points, good, strict=True)]
+    taken += [
+        _Box(x.at(point.ratio), py - 3, x.at(point.bound), py + 3) for point, (_, py) in zip(points, good, strict=True)
+    ]
     for point, at in zip(points, good, strict=True):
-        text = f"{point.setting} active" if len(points) < 5 else f"{point.setting}"
+        text = words.point_label(document, point.setting) if len(points) < 5 else f"{point.setting}"
         parts.append(_place(text, at, taken, x, y, bold=point.chosen))
     if every and points[-1].every is not None and every[-1][1] < good[-1][1] - 8:
         parts.append(_place(words.CHART_ALL, every[-1], taken, x, y, bold=False, colour=SOFT))
@@ -176,7 +195,7 @@ def _curves(points: list[_Point], x: _Axis, y: _Axis) -> list[str]:
 def _along(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Places on the line, near enough to each other that no label passes between."""
     steps = [place / 24 for place in range(24)]
-    pairs = list(zip(points, points[1:], strict=False))
+    pairs = list(itertools.pairwise(points))
     return [(a[0] + (b[0] - a[0]) * step, a[1] + (b[1] - a[1]) * step) for a, b in pairs for step in steps]
 
 
@@ -193,11 +212,20 @@ def _whiskers(point: _Point, x: _Axis, y: _Axis) -> list[str]:
     return parts
 
 
-def _place(text: str, at: tuple[float, float], taken: list[_Box], x: _Axis, y: _Axis, *, bold: bool, colour: str = INK) -> str:
+def _place(
+    text: str, at: tuple[float, float], taken: list[_Box], x: _Axis, y: _Axis, *, bold: bool, colour: str = INK
+) -> str:
     """A label beside its point, at the first place that meets no other mark; the place is then taken."""
     px, py = at
     width = len(text) * _LETTER
-    places = [(8, 12, "start"), (-8, -6, "end"), (8, -6, "start"), (-8, 12, "end"), (0, 17, "middle"), (0, -10, "middle")]
+    places = [
+        (8, 12, "start"),
+        (-8, -6, "end"),
+        (8, -6, "start"),
+        (-8, 12, "end"),
+        (0, 17, "middle"),
+        (0, -10, "middle"),
+    ]
     places += [(0, 26, "middle"), (0, -19, "middle")]
     for dx, dy, anchor in places:
         left = px + dx - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
@@ -226,28 +254,46 @@ def _memory(document: Document) -> list[str]:
     title = words.CHART_MEMORY + ("" if limit is None else f", limit {limit:.3g}")
     parts.append(_text((start + end) / 2, bottom + 27, title, anchor="middle", colour=SOFT))
     parts.append(_line(start, top, start, bottom, LINE, 0.75))
-    parts.append(_text(374, (top + bottom) / 2, document.setting.term.capitalize(), anchor="middle", colour=SOFT, turn=True))
+    parts.append(
+        _text(374, (top + bottom) / 2, document.setting.term.capitalize(), anchor="middle", colour=SOFT, turn=True)
+    )
     return parts
 
 
 def _bar(row: Row, axis: _Axis, middle: float, thick: float, limit: float | None) -> list[str]:
-    label = _text(axis.start - 5, middle + 2.8, f"{row.setting}", anchor="end", colour=SOFT, weight=600 if row.chosen else 400)
+    label = _text(
+        axis.start - 5, middle + 2.8, f"{row.setting}", anchor="end", colour=SOFT, weight=600 if row.chosen else 400
+    )
     if not isinstance(row.peak_vram_bytes, int):
         return [label, _text(axis.start + 4, middle + 2.8, row.peak_vram_bytes, colour=SOFT)]
     peak = row.peak_vram_bytes / GIB
     past = limit is not None and peak > limit
     fill = "url(#h)" if past else FILL if row.chosen else BAR
     width = axis.at(peak) - axis.start
-    rect = f'<rect x="{axis.start}" y="{middle - thick / 2:.2f}" width="{width:.2f}" height="{thick:.2f}" fill="{fill}"/>'
+    rect = (
+        f'<rect x="{axis.start}" y="{middle - thick / 2:.2f}" width="{width:.2f}" height="{thick:.2f}" fill="{fill}"/>'
+    )
     text = f"{peak:.1f}"
     if width < len(text) * _LETTER + 10:
         return [label, rect, _text(axis.start + width + 3, middle + 2.8, text)]
-    back = f'<rect x="{axis.start}" y="{middle - thick / 2:.2f}" width="26" height="{thick:.2f}" fill="{BAR}"/>' if past else ""
+    back = (
+        f'<rect x="{axis.start}" y="{middle - thick / 2:.2f}" width="26" height="{thick:.2f}" fill="{BAR}"/>'
+        if past
+        else ""
+    )
     return [label, rect, back, _text(axis.start + 4, middle + 2.8, text, colour="#ffffff")]
 
 
 def _text(
-    x: float, y: float, text: str, *, anchor: str = "start", colour: str = INK, size: float = 8.0, weight: int = 400, turn: bool = False
+    x: float,
+    y: float,
+    text: str,
+    *,
+    anchor: str = "start",
+    colour: str = INK,
+    size: float = 8.0,
+    weight: int = 400,
+    turn: bool = False,
 ) -> str:
     turned = f' transform="rotate(-90 {x:.2f} {y:.2f})"' if turn else ""
     return (
@@ -267,8 +313,11 @@ def _path(points: list[tuple[float, float]], colour: str, width: float, *, dash:
         return ""
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     along = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
-    return f'<polyline points="{along}" fill="none" stroke="{colour}" stroke-width="{width}" stroke-linejoin="round"{dashed}/>'
+    pen = f'stroke="{colour}" stroke-width="{width}" stroke-linejoin="round"{dashed}'
+    return f'<polyline points="{along}" fill="none" {pen}/>'
 
 
 def _dot(at: tuple[float, float], radius: float, fill: str, edge: str, width: float) -> str:
-    return f'<circle cx="{at[0]:.2f}" cy="{at[1]:.2f}" r="{radius}" fill="{fill}" stroke="{edge}" stroke-width="{width}"/>'
+    return (
+        f'<circle cx="{at[0]:.2f}" cy="{at[1]:.2f}" r="{radius}" fill="{fill}" stroke="{edge}" stroke-width="{width}"/>'
+    )

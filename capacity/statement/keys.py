@@ -1,8 +1,8 @@
 """Key sets that sign statements, and the keyring that verifiers take.
 
-A key set is a folder: `ed25519.pem` signs the JSON statement, `leaf-key.pem` (ECDSA P-256) the PDF, `root-key.pem` signed
-the leaf's certificate. Private files have mode 600 and are refused when others can read them. `keyring.json` holds public
-halves only; each entry binds the Ed25519 key and the leaf, and the root says the same: the leaf's certificate names the
+A key set is a folder: `ed25519.pem` signs the JSON statement, `leaf-key.pem` (ECDSA P-256) the PDF, `root-key.pem`
+signed the leaf's certificate. Private files have mode 600 and are refused when others can read them. `keyring.json`
+holds public halves only; each entry binds the Ed25519 key and the leaf, and the root says the same: the leaf's certificate names the
 key id as a URI.
 """
 
@@ -28,7 +28,6 @@ from capacity.statement.dsse import keyid_of
 KEYRING = "keyring.json"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 LIFETIME = timedelta(days=5 * 365)
-_PRIVATE_FILES = ("ed25519.pem", "leaf-key.pem", "root-key.pem")
 
 
 class KeyFileError(ValueError):
@@ -99,9 +98,11 @@ class KeySet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_keyset(folder: Path, *, name: str, demonstration: bool, now: datetime) -> KeyEntry:
-    """Makes a key set in `folder`/`name`, adds it to `folder`/keyring.json; raises KeyFileError when it is there already."""
+    """Makes a key set in `folder`/`name` and adds it to `folder`/keyring.json; raises KeyFileError when it exists."""
     if not NAME.fullmatch(name):
-        raise KeyFileError("A key set's name is 1 to 60 lower-case letters, digits and hyphens, for example lhr-2026-1.")
+        raise KeyFileError(
+            "A key set's name is 1 to 60 lower-case letters, digits and hyphens, for example lhr-2026-1."
+        )
     home = folder / name
     if home.exists():
         raise KeyFileError(f"{home} exists already; choose another name, keys are never overwritten.")
@@ -112,8 +113,9 @@ def make_keyset(folder: Path, *, name: str, demonstration: bool, now: datetime) 
     label = f"{name}, demonstration only" if demonstration else name
     root = _certificate(f"{label}, root"[:64], root_key, now=now)
     leaf = _certificate(label[:64], leaf_key, now=now, issuer=root, issuer_key=root_key, keyid=keyid)
-    for file, key in zip(_PRIVATE_FILES, (signing, leaf_key, root_key), strict=True):
-        _write_private(home / file, _private_pem(key))
+    _write_private(home / "ed25519.pem", _private_pem(signing))
+    _write_private(home / "leaf-key.pem", _private_pem(leaf_key))
+    _write_private(home / "root-key.pem", _private_pem(root_key))
     entry = KeyEntry(
         keyid=keyid,
         name=name,
@@ -148,11 +150,14 @@ def load_keyset(home: Path) -> KeySet:
 
 
 def load_keyring(path: Path) -> Keyring:
-    """The keyring in `path`; raises KeyFileError when it is missing or an entry contradicts itself."""
+    """The keyring in `path`, a file or the folder that holds keyring.json; raises KeyFileError when unreadable."""
+    path = path / KEYRING if path.is_dir() else path
     try:
         return msgspec.json.decode(path.read_bytes(), type=Keyring)
     except FileNotFoundError as error:
-        raise KeyFileError(f"No keyring at {path}; give one with --keyring, or make keys with `manage.py make_keys`.") from error
+        raise KeyFileError(
+            f"No keyring at {path}; give one with --keyring, or make keys with `manage.py make_keys`."
+        ) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise KeyFileError(f"The keyring {path} is damaged: {error}") from error
 
@@ -195,7 +200,9 @@ def _certificate(
     keyid: str = "",
 ) -> x509.Certificate:
     """A root (no issuer) or a leaf whose alternative name is the Ed25519 key id."""
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name), x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Headroom")])
+    subject = x509.Name(
+        [x509.NameAttribute(NameOID.COMMON_NAME, name), x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Headroom")]
+    )
     start = now.astimezone(UTC).replace(microsecond=0) - timedelta(minutes=5)
     builder = (
         x509.CertificateBuilder()
@@ -205,7 +212,9 @@ def _certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(start)
         .not_valid_after(start + LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=0 if issuer is None else None), critical=True)
+        .add_extension(
+            x509.BasicConstraints(ca=issuer is None, path_length=0 if issuer is None else None), critical=True
+        )
         .add_extension(_usage(root=issuer is None), critical=True)
     )
     if keyid:
@@ -253,5 +262,7 @@ def _read_private(path: Path) -> bytes:
     except FileNotFoundError as error:
         raise KeyFileError(f"The private key {path} is missing.") from error
     if stat.S_IMODE(mode) & 0o077:
-        raise KeyFileError(f"Others can read {path}: run `chmod 600 {path}`, and make new keys if that was so for a while.")
+        raise KeyFileError(
+            f"Others can read {path}: run `chmod 600 {path}`, and make new keys if that was so for a while."
+        )
     return path.read_bytes()

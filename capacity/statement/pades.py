@@ -1,7 +1,7 @@
 """The PDF's own signature (PAdES, ECDSA P-256) and a reader that accepts one byte form of it only.
 
-pyHanko signs. Reading is ours and strict, because general readers take some changed bytes in the CMS container: the whole
-file must be covered, and the CMS is built again from leaf certificate, signed attributes and signature and compared.
+pyHanko signs. Reading is ours and strict, because general readers take some changed bytes in the CMS container: the
+whole file must be covered, and the CMS is built again from leaf certificate, signed attributes and signature and compared.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
 from pyhanko.pdf_utils.misc import PdfError
 from pyhanko.pdf_utils.reader import PdfFileReader
+from pyhanko.pdf_utils.writer import BasePdfFileWriter
 from pyhanko.sign import signers
 from pyhanko.sign.fields import SigSeedSubFilter
+from pyhanko.sign.signers.pdf_signer import PdfSigningSession
 from pyhanko_certvalidator.registry import SimpleCertificateStore
 
 from capacity.statement.keys import KeySet
@@ -41,8 +43,8 @@ class PdfSignatureError(ValueError):
 
 
 class Signed(msgspec.Struct, frozen=True):
-    """What a whole and rightly signed PDF holds: the leaf that signed it, its attachments by name, and its keywords, where
-    the printed digest stands for machines."""
+    """What a whole and rightly signed PDF holds: the leaf that signed it, its attachments by name, and its keywords,
+    where the printed digest stands for machines."""
 
     leaf: x509.Certificate
     attachments: dict[str, bytes]
@@ -60,9 +62,11 @@ class _Hole(msgspec.Struct, frozen=True):
 def sign_pdf(pdf: bytes, keyset: KeySet, *, at: datetime, reason: str) -> bytes:
     """`pdf` with an appended PAdES signature by the key set's leaf. The input stays as the file's beginning."""
     leaf = asn1_x509.Certificate.load(keyset.entry.leaf().public_bytes(serialization.Encoding.DER))
-    signer = _LeafSigner(signing_cert=leaf, cert_registry=SimpleCertificateStore())
+    signer = _LeafSigner(signing_cert=leaf, cert_registry=_no_others())
     signer.leaf_key = keyset.leaf_key
-    meta = signers.PdfSignatureMetadata(field_name=FIELD, md_algorithm="sha256", subfilter=SigSeedSubFilter.PADES, reason=reason)
+    meta = signers.PdfSignatureMetadata(
+        field_name=FIELD, md_algorithm="sha256", subfilter=SigSeedSubFilter.PADES, reason=reason
+    )
     session_signer = _TimedPdfSigner(meta, signer)
     session_signer.at = at
     out = session_signer.sign_pdf(IncrementalPdfFileWriter(io.BytesIO(pdf)), bytes_reserved=RESERVED_DIGITS)
@@ -91,24 +95,30 @@ def read_signed_pdf(data: bytes) -> Signed:
     return _content(data, leaf)
 
 
-class _LeafSigner(signers.Signer):  # type: ignore[misc]
+class _LeafSigner(signers.Signer):
     """Signs with an ECDSA P-256 key in memory; deterministic, so one input has one signature."""
 
     leaf_key: ec.EllipticCurvePrivateKey
 
-    async def async_sign_raw(self, data: bytes, digest_algorithm: str, dry_run: bool = False) -> bytes:
+    async def async_sign_raw(self, data: bytes, digest_algorithm: str, dry_run: bool = False) -> bytes:  # noqa: ARG002
         return self.leaf_key.sign(data, ec.ECDSA(hashes.SHA256(), deterministic_signing=True))
 
 
-class _TimedPdfSigner(signers.PdfSigner):  # type: ignore[misc]
+class _TimedPdfSigner(signers.PdfSigner):
     """A PDF signer whose clock is an argument."""
 
     at: datetime
 
-    def init_signing_session(self, pdf_out: object, existing_fields_only: bool = False) -> object:
+    def init_signing_session(self, pdf_out: BasePdfFileWriter, existing_fields_only: bool = False) -> PdfSigningSession:
         session = super().init_signing_session(pdf_out, existing_fields_only=existing_fields_only)
         session.system_time = self.at
         return session
+
+
+def _no_others() -> SimpleCertificateStore:
+    """The leaf stands alone in the container: verifiers have the root in their keyring."""
+    store: SimpleCertificateStore = SimpleCertificateStore()  # type: ignore[no-untyped-call]
+    return store
 
 
 def _hole(data: bytes) -> _Hole:
@@ -145,11 +155,17 @@ def _rebuilt(leaf_der: bytes, attributes: cms.CMSAttributes, raw: bytes) -> byte
         {
             "version": "v1",
             "sid": cms.SignerIdentifier(
-                {"issuer_and_serial_number": cms.IssuerAndSerialNumber({"issuer": leaf.issuer, "serial_number": leaf.serial_number})}
+                {
+                    "issuer_and_serial_number": cms.IssuerAndSerialNumber(
+                        {"issuer": leaf.issuer, "serial_number": leaf.serial_number}
+                    )
+                }
             ),
             "digest_algorithm": sha256,
             "signature_algorithm": algos.SignedDigestAlgorithm({"algorithm": "sha256_ecdsa"}),
-            "signed_attrs": cms.CMSAttributes([cms.CMSAttribute.load(value.dump(force=True), strict=True) for value in values]),
+            "signed_attrs": cms.CMSAttributes(
+                [cms.CMSAttribute.load(value.dump(force=True), strict=True) for value in values]
+            ),
             "signature": _canonical_ecdsa(raw),
         }
     )

@@ -1,7 +1,8 @@
 """The statement as a PDF, before it is signed: typst sets the words of `words.page`, the charts and the QR code.
 
-The bytes depend on the document, the envelope, the signer's name and the typst version alone: the date is the statement's,
-fonts are those in fonts/ and typst's own, never the machine's. PDF/A-3b and PDF/UA-1, with envelope and manifest attached.
+The bytes depend on the document, the envelope, the fonts and the typst version alone: the date is the statement's,
+fonts are those in fonts/ and typst's own, never the machine's. PDF/A-3b and PDF/UA-1, with envelope and manifest
+attached.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import segno
 import typst
 
 from capacity.statement import words
-from capacity.statement.canonical import digest_of, payload_bytes
 from capacity.statement.document import Document, manifest_bytes
 from capacity.statement.figures import charts_svg
 
@@ -43,11 +43,9 @@ class _Extra(msgspec.Struct, frozen=True, kw_only=True):
     second: int
 
 
-
-def render(document: Document, *, envelope: bytes, signer: str) -> bytes:
+def render(document: Document, *, envelope: bytes) -> bytes:
     """The unsigned PDF. Raises PageError when a name uses letters that none of the fonts has."""
-    digest = digest_of(payload_bytes(document))
-    page = words.page(document, digest=digest, signer=signer)
+    page = words.page(document)
     inputs = {
         "page": msgspec.json.encode(_breakable(msgspec.to_builtins(page))).decode(),
         "extra": msgspec.json.encode(_extra(document)).decode(),

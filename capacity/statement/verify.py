@@ -1,7 +1,7 @@
 """The verdict on a statement file, JSON envelope or PDF, from its bytes, a keyring and the time. Nothing else is asked.
 
-Exit codes: 0 valid, 1 tampered, 3 expired, 4 unknown signer, 5 key revoked, 6 not yet valid. (2 stays the command's own,
-for a file or keyring that cannot be read.)
+Exit codes: 0 valid, 1 tampered, 3 expired, 4 unknown signer, 5 key revoked, 6 not yet valid. (2 stays the command's
+own, for a file or keyring that cannot be read.)
 """
 
 from __future__ import annotations
@@ -117,9 +117,13 @@ def _check_envelope(data: bytes, keyring: Keyring) -> _Genuine:
         opened = dsse.open_envelope(data, keyring.public_key)
         document = read_payload(opened.payload)
     except dsse.UnknownSignerError as error:
-        raise _Refused("unknown signer", f"{error} The file may be genuine; ask its publisher for the keyring.") from error
+        raise _Refused(
+            "unknown signer", f"{error} The file may be genuine; ask its publisher for the keyring."
+        ) from error
     except (dsse.EnvelopeError, NotCanonicalError) as error:
-        raise _Refused("tampered", f"The file was changed after it was signed, or is not a statement. {error}") from error
+        raise _Refused(
+            "tampered", f"The file was changed after it was signed, or is not a statement. {error}"
+        ) from error
     entry = keyring.find(opened.keyid)
     if entry is None:
         raise _Refused("unknown signer", "The key is not in the keyring.")
@@ -132,14 +136,18 @@ def _check_pdf(data: bytes, keyring: Keyring) -> _Genuine:
     try:
         signed = pades.read_signed_pdf(data)
     except pades.PdfSignatureError as error:
-        raise _Refused("tampered", f"The file was changed after it was signed, or is not a statement. {error}") from error
+        raise _Refused(
+            "tampered", f"The file was changed after it was signed, or is not a statement. {error}"
+        ) from error
     envelope = signed.attachments.get(pdf.ENVELOPE_FILE)
     if envelope is None:
         raise _Refused("tampered", "The PDF does not carry the signed statement that it was made from.")
     genuine = _check_envelope(envelope, keyring)
     form = serialization.Encoding.DER
     if signed.leaf.public_bytes(form) != genuine.entry.leaf().public_bytes(form):
-        raise _Refused("unknown signer", "The PDF was signed by another certificate than the keyring binds to the statement's key.")
+        raise _Refused(
+            "unknown signer", "The PDF was signed by another certificate than the keyring binds to the statement's key."
+        )
     if not signed.leaf.not_valid_before_utc <= genuine.document.issued_at <= signed.leaf.not_valid_after_utc:
         raise _Refused("tampered", "The certificate was not valid when the statement was issued.")
     if signed.keywords != f"sha256 {genuine.digest}":
@@ -153,12 +161,14 @@ def _check_pdf(data: bytes, keyring: Keyring) -> _Genuine:
 def _page_note(data: bytes, envelope: bytes, genuine: _Genuine) -> str:
     """Whether the page, set again from the signed text, is the page in the file byte for byte."""
     try:
-        again = pdf.render(genuine.document, envelope=envelope, signer=genuine.entry.name)
+        again = pdf.render(genuine.document, envelope=envelope)
     except pdf.PageError:
         again = None
     if again is not None and data.startswith(again):
         return "The page was set again from the signed text and is the same, byte for byte."
-    return "The page was not compared byte for byte: it was set by another version than this one. Its signature is right."
+    return (
+        "The page was not compared byte for byte: it was set by another version than this one. Its signature is right."
+    )
 
 
 def _in_time(genuine: _Genuine, kind: Literal["JSON envelope", "PDF"], now: datetime) -> Verdict:
@@ -189,9 +199,18 @@ def _state(genuine: _Genuine, now: datetime) -> tuple[State, str]:
     document, entry = genuine.document, genuine.entry
     if entry.revoked_at is not None:
         why = f" Reason: {entry.revoked_reason}." if entry.revoked_reason else ""
-        return "key revoked", f"The key was revoked on {when(entry.revoked_at, document.zone)}; nothing it signed counts.{why}"
+        return (
+            "key revoked",
+            f"The key was revoked on {when(entry.revoked_at, document.zone)}; nothing it signed counts.{why}",
+        )
     if now < document.issued_at - CLOCK_TOLERANCE:
-        return "not yet valid", f"It is in force from {when(document.issued_at, document.zone)}; check this machine's clock."
+        return (
+            "not yet valid",
+            f"It is in force from {when(document.issued_at, document.zone)}; check this machine's clock.",
+        )
     if now >= document.valid_until:
         return "expired", f"It was in force until {when(document.valid_until, document.zone)}; measure again."
-    return "valid", f"Checked on {when(now, document.zone)}; in force until {when(document.valid_until, document.zone)}."
+    return (
+        "valid",
+        f"Checked on {when(now, document.zone)}; in force until {when(document.valid_until, document.zone)}.",
+    )

@@ -10,6 +10,7 @@ import msgspec
 from capacity.statement import phrases
 from capacity.statement.annexes import annexes
 from capacity.statement.blocks import Block, Head, Line, Pair, Person, Span, Table, TableCell
+from capacity.statement.canonical import digest_of, payload_bytes
 from capacity.statement.document import Document, Limit, Row, Tail
 
 NOT_USERS = "This is not a number of users."
@@ -57,8 +58,9 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     provenance: str
 
 
-def page(document: Document, *, digest: str, signer: str) -> Page:
-    """All words of the statement. `digest` is that of the signed payload, `signer` the key's name in the keyring."""
+def page(document: Document) -> Page:
+    """All words of the statement."""
+    digest = digest_of(payload_bytes(document))
     return Page(
         label="Capacity statement",
         number=document.number,
@@ -76,7 +78,7 @@ def page(document: Document, *, digest: str, signer: str) -> Page:
         blocks=(tested_block(document), conditions_block(document)),
         paragraphs=(limits_block(document), ends_block(document)),
         people=tuple(Person(one.did, one.name, phrases.when(one.at, document.zone)) for one in document.signatures),
-        key_line=f"Signed, Ed25519 key {signer}",
+        key_line=f"Signed, Ed25519 key {document.key_name or 'not named'}",
         digest_label="sha256",
         digest_groups=phrases.grouped(digest),
         covers=covers(document),
@@ -120,7 +122,8 @@ def not_users_rest(document: Document) -> str:
 
 def dates(document: Document) -> str:
     """Issued 16 Nov 2026, valid to 12 Feb 2027"""
-    return f"Issued {phrases.day(document.issued_at, document.zone)}, valid to {phrases.day(document.valid_until, document.zone)}"
+    first, last = (phrases.day(moment, document.zone) for moment in (document.issued_at, document.valid_until))
+    return f"Issued {first}, valid to {last}"
 
 
 def labels(document: Document) -> tuple[str, ...]:
@@ -175,11 +178,18 @@ def chart_alt(document: Document) -> str:
     """The charts in words, for people who do not see them."""
     parts = []
     for row in document.rows:
-        rate = "not recorded" if row.successful_per_minute is None else phrases.per_minute(row.successful_per_minute.value)
+        rate = (
+            "not recorded" if row.successful_per_minute is None else phrases.per_minute(row.successful_per_minute.value)
+        )
         ratio = worst_ratio(document, row)
         times = "without a p95" if ratio is None else f"at {ratio:.2f} times the objective"
         parts.append(f"{row.setting}: {rate} successful a minute {times}, peak VRAM {phrases.gib(row.peak_vram_bytes)}")
     return f"Requests a minute against p95 over objective by {document.setting.term}. {'; '.join(parts)}."
+
+
+def point_label(document: Document, setting: int) -> str:
+    """4 active, 4 in flight: what stands beside a point of the chart."""
+    return f"{setting} {'active' if document.setting.term == 'active sequences' else 'in flight'}"
 
 
 def worst_ratio(document: Document, row: Row) -> float | None:
@@ -191,7 +201,9 @@ def worst_ratio(document: Document, row: Row) -> float | None:
 def tested_block(document: Document) -> Block:
     """What was tested, and on what."""
     tested = document.tested
-    prompts = ("Synthetic" if tested.synthetic else "Recorded") + ("" if tested.seed is None else f", seed {tested.seed}")
+    prompts = ("Synthetic" if tested.synthetic else "Recorded") + (
+        "" if tested.seed is None else f", seed {tested.seed}"
+    )
     shares = [f"{phrases.percent(one.share)} {one.name}" for one in document.classes if one.share is not None]
     tokens = ["not recorded" if one.input_tokens is None else f"{one.input_tokens:,}" for one in document.classes]
     pairs = [
@@ -223,7 +235,7 @@ def conditions_block(document: Document) -> Block:
 
 def limits_block(document: Document) -> Block:
     """The limits under which alone the figure holds, and what to go back to."""
-    limits = "; ".join(document.operating_limits) or "none was set"
+    limits = "; ".join(_clause(text) for text in document.operating_limits) or "none was set"
     return Block(
         heading="Operating limits",
         paragraphs=(f"The figure holds only with these limits in force: {limits}. {document.rollback}",),
@@ -232,7 +244,10 @@ def limits_block(document: Document) -> Block:
 
 def ends_block(document: Document) -> Block:
     """What makes the statement void before its last day."""
-    return Block(heading="Ends early if", paragraphs=(phrases.capital("; ".join(document.ends_early)) + ".",))
+    return Block(
+        heading="Ends early if",
+        paragraphs=(phrases.capital("; ".join(_clause(text) for text in document.ends_early)) + ".",),
+    )
 
 
 def covers(document: Document) -> str:
@@ -243,13 +258,20 @@ def covers(document: Document) -> str:
 
 def verify_url(document: Document, digest: str) -> str:
     """The public page that says whether the statement stands."""
-    return f"{document.verify_base_url}/v/{document.number}/{digest[:12]}/"
+    return f"{document.verify_base_url}/{document.number}/{digest[:12]}/"
 
 
 def provenance(document: Document) -> str:
     """Hardware, room, power and date, for the foot of every page."""
     here = document.conditions
-    return f"{document.tested.hardware_declared}; {here.place}; {here.power}; {phrases.day(here.started_at, document.zone)}"
+    date = phrases.day(here.started_at, document.zone)
+    return f"{document.tested.hardware_declared}; {here.place}; {here.power}; {date}"
+
+
+def _clause(text: str) -> str:
+    """A sentence as part of a longer one: no full stop, and a small first letter unless it begins an abbreviation."""
+    bare = text.strip().rstrip(".")
+    return bare[:1].lower() + bare[1:] if bare[1:2].islower() or bare[1:2] == " " else bare
 
 
 def _limit_head(limit: Limit) -> Head:
@@ -277,9 +299,9 @@ def _caption(document: Document) -> str:
     repeats = document.tested.repeats
     counts = sorted({row.n for row in document.rows})
     n = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    sentence = f"n = {n} requests a setting ({parts} at the stated one), {phrases.count(repeats)} repeat{'s' * (repeats != 1)}."
-    if document.setting.value is None:
-        sentence = sentence.replace(" at the stated one", "")
+    where = "" if document.setting.value is None else " at the stated one"
+    times = f"{phrases.count(repeats)} repeat{'s' * (repeats != 1)}"
+    sentence = f"n = {n} requests a setting ({parts}{where}), {times}."
     dagger = any(tail.indicative for row in document.rows for tail in row.tails)
     return (
         f"{sentence} Underlined is past its objective or limit."

@@ -22,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--name", help="what statements call the key, for example lhr-2026-1")
         parser.add_argument("--folder", type=Path, help="where key sets are kept, if not in HEADROOM_KEYS")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: Any, **options: Any) -> None:
         name = options["name"] or ("demonstration" if options["demonstration"] else "")
         folder = options["folder"] or settings.KEYS_DIR
         if not name:

@@ -17,18 +17,20 @@ from capacity.statement.verify import Verdict, as_text, verify
 
 class Command(BaseCommand):
     help = (
-        "Verifies a capacity statement, the JSON envelope or the PDF. Exit codes: 0 valid, 1 tampered, 2 file or keyring "
-        "cannot be read, 3 expired, 4 unknown signer, 5 key revoked, 6 not yet valid."
+        "Verifies a capacity statement, the JSON envelope or the PDF. Exit codes: 0 valid, 1 tampered, 2 file or "
+        "keyring cannot be read, 3 expired, 4 unknown signer, 5 key revoked, 6 not yet valid."
     )
     requires_system_checks = []
     requires_migrations_checks = False
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE")
-        parser.add_argument("--keyring", type=Path, help="keyring.json of the publisher; this installation's own if left out")
+        parser.add_argument(
+            "--keyring", type=Path, help="the publisher's keyring.json; left out: this installation's own"
+        )
         parser.add_argument("--json", action="store_true", help="the verdict as one JSON object")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: Any, **options: Any) -> None:
         keyring_path = options["keyring"] or settings.KEYS_DIR / KEYRING
         try:
             keyring, data = load_keyring(keyring_path), options["file"].read_bytes()

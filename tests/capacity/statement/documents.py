@@ -133,7 +133,7 @@ def document(
         "audit_head": hashlib.sha256(b"head").hexdigest(),
         "evidence": cells,
         "evidence_digest": manifest_digest(cells),
-        "verify_base_url": "https://headroom.example",
+        "verify_base_url": "https://headroom.example/v",
     }
     return Document(**(fields | changes))
 

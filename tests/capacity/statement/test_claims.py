@@ -1,0 +1,69 @@
+"""Claims about a number of users are refused, on titles and notes; ordinary words about requests are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from capacity.statement.claims import INSTEAD, refuse_users_claim
+
+REFUSED = (
+    "supports 8 users",
+    "Supports N users",
+    "This server supports n users",
+    "supported 1,200 users in the test",
+    "handles up to 200 people",
+    "for 50 concurrent users",
+    "eight users",
+    "twenty-five users at once",
+    "Support chat for 200 users",
+    "enough for fifty employees",
+    "serves about 40 staff",
+    "an 8-user service",
+    "sized for a 200-person office",
+    "supports hundreds of users",
+    "supports many users",
+    "supports all our users",
+    "a capacity of 300 seats",
+    "scales to 10k users",
+    "200+ users",
+    "users: 200",
+    "Users supported: 8",
+    "100 simultaneous people",
+    "room for\n40 colleagues",
+    "accommodates a thousand daily users",
+    "8 active users",
+)
+ALLOWED = (
+    "",
+    "Support chat on lhr-gpu-01",
+    "user view p95",
+    "p95 from the user's view is 2.8 s",
+    "This is not a number of users.",
+    "It does not say how many users the system supports.",
+    "95 % of requests in the user view",
+    "20 requests a minute for each client",
+    "With four active sequences this configuration finished 57.5 requests a minute",
+    "approved by two people",
+    "4 user classes were measured",
+    "supports 8,192 tokens a slot",
+    "handles 429 with Retry-After",
+    "Queue of at most 12 requests for 2 s",
+    "one user reported slow answers on 14 Nov 2026",
+    "chat for the users of the finance office",
+    "users wait for the first token",
+    "serves 4 active sequences",
+)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_claim_of_users_is_answered_with_the_sentence_to_use(text: str) -> None:
+    assert refuse_users_claim(text) == INSTEAD
+
+
+@pytest.mark.parametrize("text", ALLOWED)
+def test_words_about_requests_pass(text: str) -> None:
+    assert refuse_users_claim(text) is None
+
+
+def test_the_sentence_to_use_is_itself_allowed() -> None:
+    assert refuse_users_claim(INSTEAD) is None

@@ -1,0 +1,198 @@
+"""The words of a statement, and that the PDF says them all."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from pypdf import PdfReader
+
+from capacity.statement import words
+from capacity.statement.canonical import digest_of, payload_bytes
+from capacity.statement.document import Document, Setting, Zone
+from capacity.statement.issue import SignedStatement, issue
+from capacity.statement.keys import KeySet
+from capacity.statement.phrases import GIB, count, day, objectives, per_minute, seconds, setting_phrase, span
+from capacity.statement.words import page, result_sentence
+from tests.capacity.statement.documents import CONDITIONS, ISSUED, document, rows
+
+PKT = Zone(name="PKT", offset_minutes=300)
+
+
+def lead(doc: Document) -> str:
+    return "".join(span.text for span in page(doc).lead)
+
+
+def test_the_result_sentence_says_the_rate_at_the_setting() -> None:
+    assert result_sentence(document()) == (
+        "With four active sequences this configuration finished 57.5 requests a minute inside all three latency "
+        "objectives (95% CI 55.8 to 59.3), for the request mix below."
+    )
+    assert [span.text for span in page(document()).lead if span.strong] == ["57.5 requests a minute"]
+
+
+def test_right_after_the_result_it_says_that_this_is_not_a_number_of_users() -> None:
+    fields = list(words.Page.__struct_fields__)
+    assert fields.index("not_users") == fields.index("lead") + 1
+    assert page(document()).not_users == "This is not a number of users."
+    assert page(document()).not_users_rest == (
+        "It says nothing about a different request mix, model, runtime, host or room. "
+        "Eight active sequences were tested and failed every objective."
+    )
+
+
+def test_no_safe_setting_is_a_result_in_words() -> None:
+    assert lead(document(chosen=None)) == (
+        "No tested setting kept all three latency objectives for the request mix below, so this statement gives no capacity."
+    )
+
+
+def test_the_failing_setting_stays_in_the_table_and_is_marked() -> None:
+    table = page(document()).table
+    assert [line.cells[0].text for line in table.lines] == ["1", "2", "4, approved", "8"]
+    assert [line.cells[-1].text for line in table.lines] == ["Holds", "Holds", "Holds", "Fails"]
+    assert [cell.text for cell in table.lines[3].cells if cell.past] == [
+        "6.6 s",
+        "9.9 s",
+        "26.1 s",
+        "22.8 GiB",
+        "Fails",
+    ]
+    assert [line.chosen for line in table.lines] == [False, False, True, False]
+
+
+def test_memory_that_does_not_apply_has_no_column_and_is_said() -> None:
+    words_of = page(document(memory=False))
+    assert "Peak VRAM" not in [head.text for head in words_of.table.head]
+    assert words_of.memory_note == "Peak VRAM: not applicable. This host has no NVIDIA GPU; peak RAM was 1.2 GiB."
+
+
+def test_unknown_values_are_words_and_never_zero() -> None:
+    table = rows()
+    tails = (
+        msgspec.structs.replace(table[3].tails[0], value_s=None, bound_s=None, state="among failures"),
+        msgspec.structs.replace(table[3].tails[1], value_s=None, bound_s=None, state="too few requests", holds=None),
+        msgspec.structs.replace(table[3].tails[2], indicative=True, holds=None),
+    )
+    last = msgspec.structs.replace(
+        table[3], successful_per_minute=None, all_per_minute=None, tails=tails, peak_vram_bytes="not reported"
+    )
+    line = page(document(rows=(*table[:3], last))).table.lines[3]
+    assert [cell.text for cell in line.cells] == [
+        "8", "not recorded", "not recorded", "among failures", "too few requests", "26.1 s †", "not reported", "Fails",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "labels"),
+    (
+        ({"demonstration": True}, ("Demonstration",)),
+        ({"demonstration": True, "simulated": True}, ("Demonstration", "Simulated")),
+        ({"demonstration": False}, ()),
+    ),
+)
+def test_demonstration_and_simulation_are_labelled(changes: dict[str, Any], labels: tuple[str, ...]) -> None:
+    assert page(document(**changes)).labels == labels
+    assert len(page(document(**changes)).notices) == len(labels)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    ((1, "its latency objective"), (2, "both latency objectives"), (4, "all four latency objectives")),
+)
+def test_objectives_are_counted_in_words(number: int, text: str) -> None:
+    assert objectives(number) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "term", "text"),
+    (
+        (1, "active sequences", "one active sequence"),
+        (1, "requests in flight", "one request in flight"),
+        (12, "active sequences", "twelve active sequences"),
+        (13, "requests in flight", "13 requests in flight"),
+    ),
+)
+def test_the_setting_is_named_as_given(number: int, term: Any, text: str) -> None:
+    assert setting_phrase(number, Setting(value=number, term=term)) == text
+
+
+@pytest.mark.parametrize(
+    ("value_s", "text"), ((0.0042, "4 ms"), (0.0999, "100 ms"), (0.1, "0.10 s"), (0.999, "1.00 s"), (1.0, "1.0 s"), (1234.5, "1,234.5 s"))
+)  # fmt: skip
+def test_times_carry_their_unit(value_s: float, text: str) -> None:
+    assert seconds(value_s) == text
+
+
+def test_dates_are_read_in_the_statements_zone() -> None:
+    assert day(ISSUED, PKT) == "16 Nov 2026"
+    assert span(CONDITIONS.started_at, CONDITIONS.ended_at, PKT) == "14 Nov 2026, 10:02 to 11:47 PKT"
+    assert span(CONDITIONS.started_at, ISSUED, Zone()) == "14 Nov 2026, 05:02 to 16 Nov 2026, 04:30 UTC"
+    assert (count(13), per_minute(None), GIB) == ("13", "not recorded", 2**30)
+
+
+def texts(value: object) -> list[str]:
+    """Every string in the words, in reading order."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for part in value.values() for text in texts(part)]
+    if isinstance(value, list | tuple):
+        return [text for part in value for text in texts(part)]
+    return []
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"[\s\u200b\u00ad]", "", text)
+
+
+def pdf_text(pdf: bytes) -> str:
+    return squeezed("".join(one.extract_text() for one in PdfReader(io.BytesIO(pdf)).pages))
+
+
+VARIANTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"settings": 6, "classes": 4, "simulated": True},
+    {"settings": 1, "classes": 1, "memory": False},
+    {"chosen": None, "solo_mode": True, "waiver": "Accepted by the owner until 1 Dec 2026."},
+)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_pdf_says_every_word_of_the_page(variant: dict[str, Any], demonstration_keys: KeySet) -> None:
+    made = issue(document(**variant), demonstration_keys)
+    said = pdf_text(made.pdf)
+    full = msgspec.structs.replace(document(**variant), key_name=demonstration_keys.entry.name)
+    plain = msgspec.to_builtins(page(full))
+    # The alternative text of the chart and the address behind the QR code are there, but not as drawn letters.
+    hidden = ("chart_alt", "verify_url")
+    missing = [
+        text for text in texts({k: v for k, v in plain.items() if k not in hidden}) if squeezed(text) not in said
+    ]
+    assert missing == []
+
+
+def test_the_pdf_says_nothing_else(signed: SignedStatement, demonstration_keys: KeySet) -> None:
+    full = msgspec.structs.replace(document(), key_name=demonstration_keys.entry.name)
+    known = squeezed(" ".join(texts(msgspec.to_builtins(page(full)))))
+    chart = (
+        words.CHART_ALL,
+        words.CHART_MEMORY,
+        words.CHART_OBJECTIVE,
+        words.CHART_RATE,
+        words.CHART_RATIO,
+        "active, limit 22",
+    )
+    allowed = known + squeezed(" ".join(chart)) + "DEMONSTRATION" + "Pageof"
+    drawn = [one.extract_text() for one in PdfReader(io.BytesIO(signed.pdf)).pages]
+    letters = [word for text in drawn for word in re.findall(r"[A-Za-z]{2,}", text)]
+    assert [word for word in letters if word not in allowed] == []
+
+
+def test_the_printed_digest_is_that_of_the_signed_payload(signed: SignedStatement, demonstration_keys: KeySet) -> None:
+    full = msgspec.structs.replace(document(), key_name=demonstration_keys.entry.name)
+    assert signed.digest == digest_of(payload_bytes(full))
+    assert signed.digest in pdf_text(signed.pdf)
