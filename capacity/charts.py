@@ -34,7 +34,7 @@ from capacity.chart_parts import (
 from capacity.queries import Result, provenance
 
 IN_ORDER = {"categoryorder": "array"}
-HATCH = {"fgcolor": "var(--surface)", "fgopacity": 0.28, "size": 7, "solidity": 0.2}
+HATCH = {"fillmode": "overlay", "fgcolor": "var(--surface)", "fgopacity": 0.35, "size": 8, "solidity": 0.25}
 SPLIT = 0.72  # where the memory panel begins, as a share of the figure's width
 
 
@@ -121,9 +121,7 @@ def trade_off_aria(result: Result) -> str:
         for row in drawable(result.verdict)
         if row.good.value is not None and row.worst is not None and row.worst.ratio is not None
     ]
-    return (
-        f"Successful requests a minute against latency as a share of the objective. {'. '.join(points) or 'No point yet'}."
-    )
+    return f"Successful requests a minute against latency as a share of the objective. {'. '.join(points) or 'No point yet'}."
 
 
 def _all_requests(figure: Any, rows: Sequence[SettingRow]) -> None:
@@ -165,7 +163,7 @@ def _memory_bars(figure: Any, verdict: Verdict) -> None:
         orientation="h", xaxis="x2", yaxis="y2", width=0.5,
         y=[str(row.setting) for row in rows], x=[round(size, 4) for size in sizes],
         text=[f"{size:.1f}" if size >= 10 else f"{size:.2f}" for size in sizes], textposition="inside",
-        insidetextanchor="start", textangle=0, textfont={"size": 12, "color": "var(--surface)"},
+        insidetextanchor="start", textangle=0, constraintext="none", textfont={"size": 12, "color": "var(--surface)"},
         marker={
             "color": [MAIN if row.setting == verdict.recommended else "var(--bar)" for row in rows],
             "pattern": {"shape": ["/" if row.indicative else "" for row in rows], **HATCH},
@@ -180,13 +178,14 @@ def _trade_notes(verdict: Verdict, rows: Sequence[SettingRow]) -> list[dict[str,
     right = _right_end(rows)
     for index, row in enumerate(rows):
         chosen = row.setting == verdict.recommended
-        beside = _ratio(row) < 0.8 * right and not chosen
+        beside = _ratio(row) < 0.75 * right and not chosen
+        low = index + 1 == len(rows) and not beside
         words = f"{row.setting} in flight"
         notes.append(
             note(
                 _ratio(row), row.good.value, f"<b>{words}</b>" if chosen else words,
-                xanchor="left" if beside else "center", xshift=11 if beside else 0,
-                yshift=24 if chosen else -14 if beside else (-20 if index else 20),
+                xanchor="left" if beside else "right" if low else "center", xshift=12 if beside else -10 if low else 0,
+                yshift=24 if chosen else 8 if beside else -16,
                 font={"size": 12, "color": "var(--text)" if chosen else "var(--text-2)"},
             )
         )  # fmt: skip
@@ -198,7 +197,7 @@ def _trade_notes(verdict: Verdict, rows: Sequence[SettingRow]) -> list[dict[str,
         and last.completed_per_min > 1.12 * last.good.value
     ):
         notes.append(
-            note(_ratio(last), last.completed_per_min, "all requests", name="wide", xanchor="right", yshift=14,
+            note(_ratio(last), last.completed_per_min, "all requests", name="wide", xanchor="right", yshift=-13,
                   font={"size": 12, "color": "var(--text-3)"})
         )  # fmt: skip
     small = {"size": 12, "color": LIMIT}
@@ -290,9 +289,7 @@ def _class_aria(first: ClassRow, points: list[tuple[int, ClassRow]]) -> str:
         for setting, row in points
         if row.p95_s is not None and isfinite(row.p95_s)
     ]
-    return (
-        f"{first.label}: {first.limit_name}, objective {first.limit_s:g} s. p95 at {', '.join(said) or 'no setting known'}."
-    )
+    return f"{first.label}: {first.limit_name}, objective {first.limit_s:g} s. p95 at {', '.join(said) or 'no setting known'}."
 
 
 def _class_caption(rows: Sequence[ClassRow]) -> str:

@@ -31,7 +31,7 @@ class Provenance:
     @property
     def lines(self) -> tuple[str, ...]:
         label = ("Simulated, not measured on hardware",) if self.simulated else ()
-        return (*label, f"{self.hardware} · {self.runtime}", f"{self.room} · {self.power} · {self.date}")
+        return (*label, self.hardware, f"{self.runtime} · {self.date}", f"{self.room} · {self.power}")
 
     @property
     def words(self) -> str:

@@ -136,9 +136,15 @@ def _verdict(
         not_tested=words.NOT_TESTED,
         queue_words=queue,
         cautions=_cautions(facts, rows, chosen),
-        rate_words=rates.MIX_WORDS if MIXED in facts.class_names else rates.WORDS,
+        rate_words=_rate_words(facts),
         simulated=facts.simulated,
     )
+
+
+def _rate_words(facts: GridFacts) -> str:
+    text = rates.MIX_WORDS if MIXED in facts.class_names else rates.WORDS
+    once = all(cell.repeat == 1 for cell in facts.cells)
+    return f"{text} {rates.ONCE}" if once else text
 
 
 def _reasons(rows: Sequence[SettingRow], chosen: SettingRow | None, room: Headroom | None) -> tuple[str, ...]:

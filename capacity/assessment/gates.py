@@ -112,23 +112,22 @@ def _share(blank: Gate, parts: Sequence[tuple[str, Share]], *, limit: float, wha
     if not known:
         return blank
     worst = min(known, key=lambda name: known[name][0] / known[name][1])
-    hits, n = known[worst]
-    words = f"{hits} of {n} {what} in {worst}, {hits / n:.1%}; at least {limit:.1%} is asked."
-    if hits / n < limit:
-        return replace(
-            blank,
-            answer=Answer.FAILS,
-            reason=words,
-            remedy="See the outcomes of this cell; keep fewer requests in flight.",
-        )
-    needs = [_needs(pair[0], pair[1], limit) for pair in known.values()]
-    if all(more == 0 for more in needs):
-        return replace(blank, answer=Answer.HOLDS, reason=words)
-    most = max((more for more in needs if more is not None), default=0)
+    if known[worst][0] / known[worst][1] < limit:
+        remedy = "See the outcomes of this cell; keep fewer requests in flight."
+        return replace(blank, answer=Answer.FAILS, reason=_share_words(worst, known[worst], limit, what), remedy=remedy)
+    needs = {name: _needs(hits, n, limit) for name, (hits, n) in known.items()}
+    unproved = [name for name, more in needs.items() if more != 0]
+    if not unproved:
+        return replace(blank, answer=Answer.HOLDS, reason=_share_words(worst, known[worst], limit, what))
+    weakest = max(unproved, key=lambda name: needs[name] or 0)
+    most = needs[weakest] or 0
     proof = f"needs {most} more" if most else "no number of requests proves 100 %"
-    return replace(
-        blank, answer=Answer.HOLDS, reason=f"{words[:-1]}: indicative, {proof}.", indicative=True, needs=most
-    )
+    words = f"{_share_words(weakest, known[weakest], limit, what)[:-1]}: indicative, {proof}."
+    return replace(blank, answer=Answer.HOLDS, reason=words, indicative=True, needs=most)
+
+
+def _share_words(name: str, pair: tuple[int, int], limit: float, what: str) -> str:
+    return f"{pair[0]} of {pair[1]} {what} in {name}, {pair[0] / pair[1]:.1%}; at least {limit:.1%} is asked."
 
 
 def _needs(hits: int, n: int, share: float) -> int | None:

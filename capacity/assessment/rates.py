@@ -31,6 +31,7 @@ WORDS = (
     f"{SUCCESS} The rate is that of the request mix: each class was measured alone, and the classes are combined as "
     "1 ÷ sum(weight ÷ rate of the class), so a slow class counts by the time it takes."
 )
+ONCE = "Measured once, so the interval holds the share of good requests and not the spread between runs."
 MIX_WORDS = f"{SUCCESS} The rate was measured on the request mix itself."
 
 

@@ -120,6 +120,10 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     share: float
 
+    @property
+    def words(self) -> str:
+        return f"{self.share:.0%} for {self.name}"
+
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     """stated = min(measured x product of (1 - reserve), lower bound), requests a minute."""
@@ -130,6 +134,10 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     stated_per_min: float
     reserves: tuple[Reserve, ...]
     words: str
+
+    @property
+    def kept(self) -> str:
+        return ", ".join(reserve.words for reserve in self.reserves if reserve.share > 0) or "none asked"
 
 
 class Kind(StrEnum):

@@ -16,9 +16,10 @@ NOT_TESTED = (
     "fixed number in flight, so their tails are not what users feel when a queue forms.",
     "Recovery: how soon latency and memory return to normal after overload or a restart.",
 )
+GATEWAY = "Put a gateway with a bounded queue in front."
 IN_FRONT = (
-    "Put a gateway with a bounded queue in front of it, such as HAProxy with maxconn set to the recommended number, "
-    "a short queue timeout, and 503 or 429 with Retry-After beyond it."
+    "For example HAProxy: maxconn at the recommended number, a short queue timeout, and 503 or 429 with Retry-After "
+    "beyond it."
 )
 
 
@@ -66,7 +67,7 @@ def reasons(chosen: SettingRow, best_per_min: float, room: Headroom | None) -> t
         found.append(f"That is {rate / best_per_min:.0%} of the best safe rate, with fewer requests in flight.")
     if chosen.worst and chosen.worst.ratio is not None:
         at = chosen.worst
-        found.append(f"The class closest to its limit is {at.label}: {ratio(at.ratio)} of the {at.limit_name} limit.")
+        found.append(f"The class closest to its limit is {at.label}: {ratio(at.ratio)} of its limit ({at.limit_name}).")
     found.append(memory(chosen))
     if room:
         found.append(room.words)
@@ -103,11 +104,16 @@ def against(row: SettingRow, chosen: SettingRow) -> list[str]:
     """Change of successful and of all requests a minute; nothing where one of them was not measured."""
     if row.good.value is None or not chosen.good.value:
         return []
-    change = row.good.value / chosen.good.value - 1
-    text = f"{flight(row.setting, start=True)}: {change:+.0%} successful requests a minute"
+    text = f"{flight(row.setting, start=True)}: {more_or_fewer(row.good.value / chosen.good.value)} successful requests a minute"
     if row.completed_per_min is not None and chosen.completed_per_min:
-        text += f", {row.completed_per_min / chosen.completed_per_min - 1:+.0%} completed"
+        text += f", {more_or_fewer(row.completed_per_min / chosen.completed_per_min)} completed"
     return [text + "."]
+
+
+def more_or_fewer(factor: float) -> str:
+    """1.19 reads "19% more", 0.67 "33% fewer"."""
+    percent = round(100 * (factor - 1))
+    return f"{percent}% more" if percent > 0 else f"{-percent}% fewer" if percent < 0 else "as many"
 
 
 def refused(row: SettingRow) -> str:
@@ -119,11 +125,11 @@ def first_reason(row: SettingRow) -> str:
     more = len(row.reasons) - 1
     if not row.reasons:
         return ""
-    return row.reasons[0] + (f" And {more} more." if more > 0 else "")
+    return row.reasons[0] + (f" And {more} more reason{'s' if more > 1 else ''}." if more > 0 else "")
 
 
 def headroom(measured: float, after: float, lower: float | None, stated: float, *, reserves: Sequence[Reserve]) -> str:
-    kept = [f"{reserve.share:.0%} for {reserve.name}" for reserve in reserves if reserve.share > 0]
+    kept = [reserve.words for reserve in reserves if reserve.share > 0]
     parts = f"after keeping {', '.join(kept)}" if kept else "with no reserve asked"
     text = f"Stated rate: {stated:.1f} a minute, from {measured:.1f} measured; {parts} it is {after:.1f}"
     if lower is None:
@@ -160,7 +166,8 @@ def queue(setting: int, waiting: float, *, bounded: bool | None, sentence: str) 
         return f"{seen} Whether its queue is bounded is not known. {sentence}".strip()
     said = sentence or "This server queues without bound."
     bare = "Bare, it refuses nobody: under more load the wait only grows, and it hides the overload."
-    return f"{seen} {said} {bare} {IN_FRONT}"
+    front = IN_FRONT if "gateway" in said else f"{GATEWAY} {IN_FRONT}"
+    return f"{seen} {bare} {said} {front}"
 
 
 def memory(row: SettingRow) -> str:

@@ -47,8 +47,9 @@ def test_hardware_room_power_and_date_stand_on_the_figure_and_simulated_is_said(
     (text,) = [note for note in notes if "Room 1" in note]
     assert text.split("<br>") == [
         "Simulated, not measured on hardware",
-        "Host without GPU, 2 cores · Headroom simulator 0.1.0",
-        "Room 1, ground floor, 21 °C · Mains · 14 Nov 2026, 10:02 UTC",
+        "Host without GPU, 2 cores",
+        "Headroom simulator 0.1.0 · 14 Nov 2026, 10:02 UTC",
+        "Room 1, ground floor, 21 °C · Mains",
     ]
     assert "objective" in notes
     (figure,) = charts.latency_by_class(result_of(grid))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -13,6 +13,9 @@ from capacity.assessment.choose import KNEE_SHARE, headroom, judge
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.verdict import Kind, as_json
 from tests.capacity import synthetic as made
+
+# A busy machine draws slowly; that is not a fault of the claim.
+QUIET = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def grid(rows: dict[int, tuple[float, int]], **more: object) -> GridFacts:
@@ -30,8 +33,7 @@ def test_four_is_recommended_and_eight_refused_with_its_reasons() -> None:
     (why,) = verdict.why_not
     assert why.setting == 8
     text = " ".join(why.sentences)
-    assert "8 requests in flight: -" in text  # fewer successful requests
-    assert "+3% completed" in text  # although more are completed
+    assert "% fewer successful requests a minute, 3% more completed" in text
     assert "over the limit of 1.00 s" in text
     assert "Up to 4 requests waited" in text
 
@@ -165,7 +167,7 @@ def test_a_lower_setting_that_fails_while_a_higher_holds_is_pointed_out() -> Non
     assert any("measure both again" in caution for caution in verdict.cautions)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(QUIET, max_examples=40)
 @given(rows=st.lists(st.tuples(st.floats(0.05, 2.0), st.integers(1, 120), st.integers(0, 60)), min_size=1, max_size=4))
 def test_failures_never_win_and_the_knee_keeps_its_promise(rows: list[tuple[float, int, int]]) -> None:
     cells = [
@@ -185,7 +187,7 @@ def test_failures_never_win_and_the_knee_keeps_its_promise(rows: list[tuple[floa
 
 
 @given(failed=st.integers(1, 200))
-@settings(deadline=None, max_examples=30)
+@settings(QUIET, max_examples=30)
 def test_refusing_requests_never_improves_a_verdict(failed: int) -> None:
     """The same successes with failures added can only lose a gate or its proof, never gain one."""
     cells = [made.simple_cell(1, 2, p95_s=0.9, n=100), made.simple_cell(2, 4, p95_s=0.9, n=100, failed=failed)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capacity.assessment.rates import good_rate, harmonic, mix_completed, mix_good, summaries
@@ -30,6 +30,8 @@ def test_classes_combine_by_the_time_each_takes(
     assert harmonic(rates, weights) == (None if expected is None else pytest.approx(expected))
 
 
+# A busy machine draws slowly; that is not a fault of the claim.
+@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(rates=st.lists(RATES, min_size=1, max_size=5), weights=st.lists(st.floats(0.1, 10), min_size=5, max_size=5))
 def test_the_mix_is_never_faster_than_its_fastest_class_nor_slower_than_its_slowest(
     rates: list[float], weights: list[float]
