@@ -2,8 +2,8 @@
 
 A key set is a folder: `ed25519.pem` signs the JSON statement, `leaf-key.pem` (ECDSA P-256) the PDF, `root-key.pem`
 signed the leaf's certificate. Private files have mode 600 and are refused when others can read them. `keyring.json`
-holds public halves only; each entry binds the Ed25519 key and the leaf, and the root says the same: the leaf's certificate names the
-key id as a URI.
+holds public halves only; each entry binds the Ed25519 key and the leaf, and the root says the same: the leaf's
+certificate names the key id as a URI.
 """
 
 from __future__ import annotations

@@ -86,9 +86,9 @@ def read_signed_pdf(data: bytes) -> Signed:
         info = signed["signer_infos"][0]
         attributes, raw = info["signed_attrs"], info["signature"].native
         leaf = x509.load_der_x509_certificate(leaf_der)
+        _check_attributes(attributes, leaf_der, hashlib.sha256(hole.before + hole.after).digest())
         if _rebuilt(leaf_der, attributes, raw) != signature:
             raise PdfSignatureError("The signature container is not in canonical form.")
-        _check_attributes(attributes, leaf_der, hashlib.sha256(hole.before + hole.after).digest())
         _verify(leaf, attributes, raw)
     except (*_UNREADABLE, InvalidSignature) as error:
         raise _as_refusal(error) from error
@@ -163,9 +163,7 @@ def _rebuilt(leaf_der: bytes, attributes: cms.CMSAttributes, raw: bytes) -> byte
             ),
             "digest_algorithm": sha256,
             "signature_algorithm": algos.SignedDigestAlgorithm({"algorithm": "sha256_ecdsa"}),
-            "signed_attrs": cms.CMSAttributes(
-                [cms.CMSAttribute.load(value.dump(force=True), strict=True) for value in values]
-            ),
+            "signed_attrs": cms.CMSAttributes([cms.CMSAttribute.load(value.dump(), strict=True) for value in values]),
             "signature": _canonical_ecdsa(raw),
         }
     )
@@ -178,13 +176,13 @@ def _rebuilt(leaf_der: bytes, attributes: cms.CMSAttributes, raw: bytes) -> byte
             "signer_infos": [info],
         }
     )
-    return bytes(cms.ContentInfo({"content_type": cms.ContentType("signed_data"), "content": signed}).dump(force=True))
+    return bytes(cms.ContentInfo({"content_type": cms.ContentType("signed_data"), "content": signed}).dump())
 
 
 def _canonical_ecdsa(raw: bytes) -> bytes:
     """An ECDSA signature in the one DER form of its two numbers."""
     numbers = algos.DSASignature.load(raw, strict=True)
-    return bytes(algos.DSASignature({"r": numbers["r"].native, "s": numbers["s"].native}).dump(force=True))
+    return bytes(algos.DSASignature({"r": numbers["r"].native, "s": numbers["s"].native}).dump())
 
 
 def _check_attributes(attributes: cms.CMSAttributes, leaf_der: bytes, digest: bytes) -> None:
@@ -204,7 +202,7 @@ def _verify(leaf: x509.Certificate, attributes: cms.CMSAttributes, raw: bytes) -
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp256r1":
         raise PdfSignatureError("The certificate does not hold a P-256 key.")
     signed = attributes.untag() if isinstance(attributes, core.Asn1Value) else attributes
-    key.verify(raw, signed.dump(force=True), ec.ECDSA(hashes.SHA256()))
+    key.verify(raw, signed.dump(), ec.ECDSA(hashes.SHA256()))
 
 
 def _content(data: bytes, leaf: x509.Certificate) -> Signed:

@@ -19,7 +19,6 @@ from capacity.statement.canonical import (
     payload_bytes,
     read_payload,
 )
-from capacity.statement.document import Limit
 from tests.capacity.statement.documents import document
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -51,13 +50,12 @@ def test_a_document_comes_back_as_it_was_signed() -> None:
 
 
 def test_an_int_given_for_a_float_is_signed_as_the_float_it_reads_as() -> None:
-    whole = msgspec.structs.replace(
-        document(), limits=tuple(Limit(class_name=one.class_name, measure=one.measure, limit_s=int(one.limit_s)) for one in document().limits)
-    )  # fmt: skip
+    limits = tuple(msgspec.structs.replace(one, limit_s=int(one.limit_s)) for one in document().limits)
+    whole = msgspec.structs.replace(document(), limits=limits)
     assert payload_bytes(whole) == payload_bytes(document())
 
 
-@pytest.mark.parametrize("spoil", (b" ", b"\n"))
+@pytest.mark.parametrize("spoil", [b" ", b"\n"])
 def test_a_payload_with_other_white_space_is_refused(spoil: bytes) -> None:
     with pytest.raises(NotCanonicalError):
         read_payload(payload_bytes(document()) + spoil)

@@ -42,7 +42,7 @@ def without(keyring: Keyring, name: str) -> Keyring:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("now", "state"),
-    (
+    [
         (ISSUED - timedelta(days=1), "not yet valid"),
         (ISSUED - timedelta(minutes=10, seconds=1), "not yet valid"),
         (ISSUED - timedelta(minutes=10), "valid"),
@@ -51,7 +51,7 @@ def without(keyring: Keyring, name: str) -> Keyring:
         (UNTIL - SECOND, "valid"),
         (UNTIL, "expired"),
         (AFTER, "expired"),
-    ),
+    ],
 )
 def test_time_decides_between_in_force_and_not(
     signed: SignedStatement, keyring: Keyring, form: str, now: datetime, state: str
@@ -90,7 +90,7 @@ def test_a_revoked_key_makes_all_it_signed_worthless(signed: SignedStatement, ke
 
 
 @pytest.mark.parametrize(
-    "data", (b"", b"{}", b"%PDF-1.7", b"%PDF-1.7\n" + b"x" * 999, b"\xff" * 99, b"null", b"[" * 99999)
+    "data", [b"", b"{}", b"%PDF-1.7", b"%PDF-1.7\n" + b"x" * 999, b"\xff" * 99, b"null", b"[" * 99999]
 )
 def test_what_is_no_statement_is_not_genuine(keyring: Keyring, data: bytes) -> None:
     verdict = verify(data, keyring, DURING)

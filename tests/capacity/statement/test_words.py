@@ -88,11 +88,11 @@ def test_unknown_values_are_words_and_never_zero() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "labels"),
-    (
+    [
         ({"demonstration": True}, ("Demonstration",)),
         ({"demonstration": True, "simulated": True}, ("Demonstration", "Simulated")),
         ({"demonstration": False}, ()),
-    ),
+    ],
 )
 def test_demonstration_and_simulation_are_labelled(changes: dict[str, Any], labels: tuple[str, ...]) -> None:
     assert page(document(**changes)).labels == labels
@@ -101,7 +101,7 @@ def test_demonstration_and_simulation_are_labelled(changes: dict[str, Any], labe
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    ((1, "its latency objective"), (2, "both latency objectives"), (4, "all four latency objectives")),
+    [(1, "its latency objective"), (2, "both latency objectives"), (4, "all four latency objectives")],
 )
 def test_objectives_are_counted_in_words(number: int, text: str) -> None:
     assert objectives(number) == text
@@ -109,19 +109,19 @@ def test_objectives_are_counted_in_words(number: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("number", "term", "text"),
-    (
+    [
         (1, "active sequences", "one active sequence"),
         (1, "requests in flight", "one request in flight"),
         (12, "active sequences", "twelve active sequences"),
         (13, "requests in flight", "13 requests in flight"),
-    ),
+    ],
 )
 def test_the_setting_is_named_as_given(number: int, term: Any, text: str) -> None:
     assert setting_phrase(number, Setting(value=number, term=term)) == text
 
 
 @pytest.mark.parametrize(
-    ("value_s", "text"), ((0.0042, "4 ms"), (0.0999, "100 ms"), (0.1, "0.10 s"), (0.999, "1.00 s"), (1.0, "1.0 s"), (1234.5, "1,234.5 s"))
+    ("value_s", "text"), [(0.0042, "4 ms"), (0.0999, "100 ms"), (0.1, "0.10 s"), (0.999, "1.00 s"), (1.0, "1.0 s"), (1234.5, "1,234.5 s")]
 )  # fmt: skip
 def test_times_carry_their_unit(value_s: float, text: str) -> None:
     assert seconds(value_s) == text
