@@ -33,7 +33,7 @@ from capacity.chart_parts import (
 )
 from capacity.queries import Result, provenance
 
-IN_ORDER = {"categoryorder": "array"}
+IN_ORDER = {"type": "category", "showgrid": False, "categoryorder": "array"}
 HATCH = {"fillmode": "overlay", "fgcolor": "var(--surface)", "fgopacity": 0.35, "size": 8, "solidity": 0.25}
 SPLIT = 0.72  # where the memory panel begins, as a share of the figure's width
 
@@ -75,7 +75,7 @@ def trade_off(result: Result) -> str:
             ),
             yaxis2=axis(
                 anchor="x2", type="category", showgrid=False, ticks="", categoryorder="array",
-                categoryarray=[str(row.setting) for row in reversed(verdict.rows)],
+                categoryarray=[str(row.setting) for row in reversed(verdict.rows)], range=[-0.5, len(verdict.rows) - 0.5],
             ),
         )
     )  # fmt: skip
@@ -272,7 +272,7 @@ def _class_figure(
             margin={"l": 40, "r": 8, "t": 30, "b": 42},
             shapes=[horizontal(first.limit_s)],
             annotations=[axis_name(f"{first.limit_name.capitalize()} (s)", left=-36), label],
-            xaxis=axis("Requests in flight", type="category", showgrid=False, categoryarray=settings, **IN_ORDER),
+            xaxis=axis("Requests in flight", categoryarray=settings, range=[-0.5, len(settings) - 0.5], **IN_ORDER),
             yaxis=axis(range=[0, max([*known, first.limit_s]) * 1.12], nticks=5),
             meta={"conditions": provenance(result.evidence).words},
         )

@@ -126,7 +126,8 @@ def _context(result: Result) -> dict[str, object]:
     measured = verdict.kind != Kind.NOT_MEASURED
     classes = charts.latency_by_class(result) if measured else []
     figures = {figure.figure_id: figure.figure for figure in classes}
-    if measured:
+    has_trade = bool(charts.drawable(verdict))
+    if has_trade:
         figures = {"fig-trade": charts.trade_off(result), **figures}
     choice = grid.choices.filter(status__in=[Choice.Status.PROPOSED, Choice.Status.APPROVED]).first()
     return {
@@ -135,7 +136,8 @@ def _context(result: Result) -> dict[str, object]:
         "verdict": verdict,
         "chosen": verdict.chosen,
         "rollback": verdict.row(verdict.rollback),
-        "has_figures": measured,
+        "has_trade": has_trade,
+        "measured": measured,
         "figures": figures,
         "class_figures": classes,
         "trade_caption": charts.trade_off_caption(result),

@@ -149,7 +149,7 @@ def _rate_words(facts: GridFacts) -> str:
 
 def _reasons(rows: Sequence[SettingRow], chosen: SettingRow | None, room: Headroom | None) -> tuple[str, ...]:
     if chosen is None:
-        return tuple(words.refused(row) for row in rows)
+        return tuple(words.refused(row) for row in rows if any(r.cells for r in rows))
     best = max(row.good.value or 0.0 for row in rows if row.safe)
     return words.reasons(chosen, best, room)
 

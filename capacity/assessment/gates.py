@@ -59,7 +59,7 @@ def completeness(cells: Sequence[CellFact]) -> Gate:
     stopped = [c for c in cells if c.status == "stopped" or (c.summary is not None and not c.summary.complete)]
     if stopped:
         why = stopped[0].reason or (stopped[0].summary.end_reason if stopped[0].summary else "")
-        count = f"{_cells(len(stopped))} of {len(cells)}"
+        count = f"{len(stopped)} of {_cells(len(cells))}"
         reason = f"{count} stopped before the end of the window: {why or 'no reason recorded'}."
         return replace(
             blank,
@@ -70,7 +70,7 @@ def completeness(cells: Sequence[CellFact]) -> Gate:
     missing = [c for c in cells if c.status != MEASURED or c.summary is None]
     if missing:
         why = next((c.reason for c in missing if c.reason), "")
-        reason = f"{_cells(len(missing))} of {len(cells)} not measured" + (f": {why}" if why else "")
+        reason = f"{len(missing)} of {_cells(len(cells))} not measured" + (f": {why}" if why else "")
         return replace(blank, reason=reason.rstrip(".") + ".", remedy="Run the missing cells.")
     return replace(blank, answer=Answer.HOLDS, reason=f"{_cells(len(cells))} ran to the end.")
 

@@ -49,7 +49,7 @@ def at_percentile(tail: Tail, percentile: float) -> tuple[Estimate, int] | None:
 
 def seconds(value: float) -> str:
     if isinf(value):
-        return "never (it falls among failed requests)"
+        return "no finite time"
     return f"{value * 1000:.0f} ms" if value < 0.1 else f"{value:.2f} s"
 
 
@@ -112,13 +112,19 @@ def _gate(label: str, key: str, limit_s: float, percentile: float, seen: Sequenc
     number = estimates[0][1]
     over = [e.value for e, _ in estimates if e.value is not None and e.value > limit_s]
     if over:
-        reason = f"p{number} of {label} is {seconds(max(over))}, over the limit of {seconds(limit_s)} (n = {n})."
+        reason = _over_words(f"p{number} of {label}", max(over), limit_s, n)
         return replace(
             blank, answer=Answer.FAILS, reason=reason, remedy="Keep fewer requests in flight, or shorten this class."
         )
     if any(e.value is None for e, _ in estimates):
         return _too_few(blank, label, number, limit_s, seen, needs=max(e.needs for e, _ in estimates))
     return _inside(blank, f"p{number} of {label}", limit_s, [e for e, _ in estimates], seen)
+
+
+def _over_words(what: str, value: float, limit_s: float, n: int) -> str:
+    if isinf(value):
+        return f"{what} falls among failed requests, so no time stands under the limit of {seconds(limit_s)} (n = {n})."
+    return f"{what} is {seconds(value)}, over the limit of {seconds(limit_s)} (n = {n})."
 
 
 def _inside(blank: Gate, what: str, limit_s: float, estimates: Sequence[Estimate], seen: Sequence[Seen]) -> Gate:

@@ -44,7 +44,8 @@ def heading(kind: Kind, chosen: SettingRow | None, rows: Sequence[SettingRow]) -
         verb = "stays" if chosen.setting == 1 else "stay"
         return f"{flight(chosen.setting, start=True)} {verb} inside every limit tested"
     verb = "gives" if chosen.setting == 1 else "give"
-    return f"{flight(chosen.setting, start=True)} {verb} the most useful work inside the limits"
+    among = "inside the limits" if all(row.cells for row in rows) else "of the settings measured"
+    return f"{flight(chosen.setting, start=True)} {verb} the most useful work {among}"
 
 
 def summary(kind: Kind, chosen: SettingRow | None, rows: Sequence[SettingRow]) -> str:
@@ -56,7 +57,8 @@ def summary(kind: Kind, chosen: SettingRow | None, rows: Sequence[SettingRow]) -
     above = next((row for row in rows if row.setting > chosen.setting), None)
     if above is None:
         return f"{chosen.setting} is the highest setting that was tested; what lies above it is not known."
-    return " ".join([*against(above, chosen), first_reason(above)]).strip()
+    change = against(above, chosen)
+    return " ".join([*change, first_reason(above)]).strip() if change else refused(above)
 
 
 def reasons(chosen: SettingRow, best_per_min: float, room: Headroom | None) -> tuple[str, ...]:

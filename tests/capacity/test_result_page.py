@@ -83,6 +83,8 @@ def test_without_successes_no_setting_is_recommended_and_nothing_can_be_proposed
     assert "<h1>No safe setting found</h1>" in html
     assert reverse("grid-propose", args=[grid.pk]) not in html
     assert "0.0 successful requests a minute" in html
+    assert "No point can be drawn" in html
+    assert "fig-trade" not in html
 
 
 def test_a_small_sample_says_indicative_and_what_it_needs() -> None:
