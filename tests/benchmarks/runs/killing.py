@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import psutil
 
-from tests.benchmarks.runs.installation import DRAW, LOOK, PROOF, Installation, engines_under, kill, wait_for
+from tests.benchmarks.runs.installation import CLAIM_ALL, DRAW, MANY, PROOF, Installation, engines_under, kill, wait_for
 
 
 def kill_a_worker_in_mid_cell_and_finish(house: Installation) -> None:
@@ -15,9 +17,8 @@ def kill_a_worker_in_mid_cell_and_finish(house: Installation) -> None:
 
     def in_a_later_cell() -> bool:
         assert worker.poll() is None, house.log("worker.log")
-        found = house.script(LOOK.format(grid=grid))
-        assert found["status"] in ("authorized", "running"), found
-        states = [c[0] for c in found["cells"]]
+        states = _states(house)
+        assert not {"stopped", "not_run"} & set(states), house.rows("SELECT reason FROM benchmarks_cell")
         return states[0] == "measured" and "running" in states
 
     wait_for("a later cell to run", in_a_later_cell)
@@ -28,8 +29,8 @@ def kill_a_worker_in_mid_cell_and_finish(house: Installation) -> None:
     assert not alive, "the engine outlived its worker"
 
     house.start_worker()
-    found = wait_for("the grid to finish", lambda: _ended(house, grid))
-    assert (found["status"], [c[0] for c in found["cells"]]) == ("measured", ["measured"] * 4), found
+    wait_for("the grid to finish", lambda: house.rows("SELECT id FROM benchmarks_grid WHERE finished_at IS NOT NULL"))
+    assert _states(house) == ["measured"] * 4, house.rows("SELECT status, reason FROM benchmarks_cell")
     proof = house.script(PROOF.format(grid=grid))
     assert sorted(c["attempts"] for c in proof["cells"]) == [1, 1, 1, 2], proof
     assert (proof["interrupted"], proof["broken"]) == (1, 0)
@@ -38,6 +39,18 @@ def kill_a_worker_in_mid_cell_and_finish(house: Installation) -> None:
         assert cell["requests"] == cell["kept"] > 0
 
 
-def _ended(house: Installation, grid: int) -> dict[str, object] | None:
-    found: dict[str, object] = house.script(LOOK.format(grid=grid))
-    return found if found["status"] in ("measured", "stopped") else None
+def _states(house: Installation) -> list[str]:
+    return [row[0] for row in house.rows("SELECT status FROM benchmarks_cell ORDER BY position")]
+
+
+def claim_all_with_four_processes(house: Installation) -> None:
+    """Four processes race for the cells of four hosts: each cell is claimed, recorded and kept exactly once."""
+    house.manage("migrate", "-v", "0")
+    house.script(MANY.format(hosts=4, cells=6))
+    with ThreadPoolExecutor(4) as pool:
+        taken = list(pool.map(lambda _: house.script(CLAIM_ALL), range(4)))
+    assert sum(taken) == 24
+    assert house.rows("SELECT status, attempt, COUNT(*) FROM benchmarks_cell GROUP BY status, attempt") == [("measured", 1, 24)]
+    assert house.rows("SELECT COUNT(*), COUNT(DISTINCT cell_id) FROM benchmarks_evidence") == [(24, 24)]
+    assert house.rows("SELECT outcome, COUNT(*) FROM benchmarks_attempt GROUP BY outcome") == [("measured", 24)]
+    assert house.rows("SELECT status, COUNT(*) FROM benchmarks_grid GROUP BY status") == [("measured", 4)]
