@@ -120,9 +120,17 @@ def test_the_setting_is_named_as_given(number: int, term: Any, text: str) -> Non
     assert setting_phrase(number, Setting(value=number, term=term)) == text
 
 
-@pytest.mark.parametrize(
-    ("value_s", "text"), [(0.0042, "4 ms"), (0.0999, "100 ms"), (0.1, "0.10 s"), (0.999, "1.00 s"), (1.0, "1.0 s"), (1234.5, "1,234.5 s")]
-)  # fmt: skip
+TIMES = [
+    (0.0042, "4 ms"),
+    (0.0999, "100 ms"),
+    (0.1, "0.10 s"),
+    (0.999, "1.00 s"),
+    (1.0, "1.0 s"),
+    (1234.5, "1,234.5 s"),
+]
+
+
+@pytest.mark.parametrize(("value_s", "text"), TIMES)
 def test_times_carry_their_unit(value_s: float, text: str) -> None:
     assert seconds(value_s) == text
 
