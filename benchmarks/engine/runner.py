@@ -224,12 +224,13 @@ class Cell:
         since_ns = record.t_scheduled_ns
         if record.phase is Phase.WINDOW and record.t_sent_ns is not None and not exchange.fresh_connection:
             self._monitor.sent(since_ns, record.t_sent_ns)
+        warm = record.phase is Phase.WARMUP  # errors count from the start, times only once the runtime is warm
         self._recent.append(
             guard.Seen(
                 class_name=record.class_name,
                 outcome=record.outcome,
-                e2e_s=None if record.t_end_ns is None else (record.t_end_ns - since_ns) / NS,
-                ttft_s=None if record.t_first_ns is None else (record.t_first_ns - since_ns) / NS,
+                e2e_s=None if warm or record.t_end_ns is None else (record.t_end_ns - since_ns) / NS,
+                ttft_s=None if warm or record.t_first_ns is None else (record.t_first_ns - since_ns) / NS,
             )
         )
 

@@ -122,7 +122,7 @@ def test_requests_in_flight_at_the_end_of_the_window_finish(run):
 
 
 def test_what_the_bounded_drain_does_not_see_end_is_unfinished(run):
-    done = run([SSE_HEAD + piece(delta(content="a")), Hang()], window_s=0.2, max_wall_s=0.7, idle_timeout_s=9.0)
+    done = run([SSE_HEAD + piece(delta(content="a")), Hang()], window_s=0.2, max_wall_s=1.5, idle_timeout_s=9.0)
     assert done.outcomes == {Outcome.UNFINISHED: 1}
     assert done.end.complete
 

@@ -127,23 +127,30 @@ def test_nobody_listening_is_a_connect_error():
     assert (record.outcome, record.t_sent_ns) == (Outcome.CONNECT_ERROR, None)
 
 
-LIMITS = {"first_byte_timeout_s": 0.4, "idle_timeout_s": 0.3, "total_timeout_s": 5.0}
+EARLY = {"first_byte_timeout_s": 0.4, "idle_timeout_s": 10.0}
+IDLE = {"first_byte_timeout_s": 10.0, "idle_timeout_s": 0.4}
+PINGS = [piece(b": ping\n\n"), Pause(0.1)] * 10
 SLOW = [
-    ("no headers", [Hang()], {}, Outcome.FIRST_BYTE_TIMEOUT),
-    ("headers but no text", [SSE_HEAD, Hang()], {}, Outcome.FIRST_BYTE_TIMEOUT),
-    ("a role chunk but no text", [SSE_HEAD + piece(delta(role="assistant")), Hang()], {}, Outcome.FIRST_BYTE_TIMEOUT),
-    ("comments do not count as text", [SSE_HEAD, *[piece(b": ping\n\n"), Pause(0.1)] * 8], {}, Outcome.FIRST_BYTE_TIMEOUT),
-    ("text, then silence", [SSE_HEAD + piece(TEXT), Hang()], {}, Outcome.IDLE_TIMEOUT),
-    ("comments do not re-arm", [SSE_HEAD + piece(TEXT), *[piece(b": ping\n\n"), Pause(0.1)] * 8], {}, Outcome.IDLE_TIMEOUT),
+    ("no headers", [Hang()], EARLY, Outcome.FIRST_BYTE_TIMEOUT),
+    ("headers but no text", [SSE_HEAD, Hang()], EARLY, Outcome.FIRST_BYTE_TIMEOUT),
+    (
+        "a role chunk but no text",
+        [SSE_HEAD + piece(delta(role="assistant")), Hang()],
+        EARLY,
+        Outcome.FIRST_BYTE_TIMEOUT,
+    ),
+    ("comments do not count as text", [SSE_HEAD, *PINGS, Hang()], EARLY, Outcome.FIRST_BYTE_TIMEOUT),
+    ("text, then silence", [SSE_HEAD + piece(TEXT), Hang()], IDLE, Outcome.IDLE_TIMEOUT),
+    ("comments do not re-arm", [SSE_HEAD + piece(TEXT), *PINGS, Hang()], IDLE, Outcome.IDLE_TIMEOUT),
     ("text for ever", [SSE_HEAD, *[piece(TEXT), Pause(0.1)] * 30], {"total_timeout_s": 0.6}, Outcome.TOTAL_TIMEOUT),
     ("silence past the total limit", [Hang()], {"total_timeout_s": 0.2}, Outcome.TOTAL_TIMEOUT),
     ("whole, but the body does not end", [SSE_HEAD + piece(TEXT + finish() + DONE), Hang()], {}, Outcome.OK),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("script, limits, outcome", [row[1:] for row in SLOW], ids=[row[0] for row in SLOW])
 def test_the_limits_are_told_apart(script, limits, outcome):
-    record = one(*script, **(LIMITS | limits))
+    record = one(*script, **limits)
     assert record.outcome is outcome, record.detail
     if outcome is not Outcome.OK:
         assert record.detail.startswith("client limit: ")
@@ -186,8 +193,7 @@ def test_reasoning_counts_as_first_text_and_the_answer_has_its_own_time(field):
 
 def test_the_gap_before_the_first_text_is_not_among_the_gaps():
     record = one(SSE_HEAD, Pause(0.2), piece(TEXT), Pause(0.05), piece(TEXT + finish() + DONE) + LAST_CHUNK)
-    assert len(record.chunk_gaps_us) == 1
-    assert 40_000 < record.chunk_gaps_us[0] < 190_000
+    assert record.chunk_gaps_us == ((record.t_last_ns - record.t_first_ns) // 1000,)
 
 
 def test_tokens_come_from_usage_and_never_from_the_number_of_chunks():
