@@ -165,12 +165,14 @@ class HardwareForm(SlugMixin, HardwareModelForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        cleaned["gpu_count"] = cleaned.get("gpu_count") or 0
-        if cleaned.get("gpu") and not cleaned["gpu_count"]:
+        # add_error takes a field out of cleaned_data, so each value is read once, before.
+        count = cleaned["gpu_count"] = cleaned.get("gpu_count") or 0
+        gpu, vram_gib = cleaned.get("gpu"), cleaned.get("vram_gib")
+        if gpu and not count:
             self.add_error("gpu_count", "How many of this GPU does the host have? For none, leave the GPU empty.")
-        if cleaned["gpu_count"] and not cleaned.get("gpu"):
+        if count and not gpu:
             self.add_error("gpu", "Which GPU is it? For a host without one, say 0 GPUs.")
-        if cleaned.get("vram_gib") and not cleaned["gpu_count"]:
+        if vram_gib and not count:
             self.add_error("vram_gib", "VRAM without a GPU: leave it empty, or say which GPU it belongs to.")
         return cleaned
 

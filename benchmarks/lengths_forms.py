@@ -139,7 +139,7 @@ class LengthClassForm(forms.Form):
             self._add_distribution(prefix, what)
         for name in self.fields:
             part = name.partition("_")[2]
-            span = {"points": "", "kind": "t", "": "h"}.get(part, "q" if part != "typical" else "t")
+            span = {"points": "", "kind": "h", "": "h"}.get(part, "q")
             self.fields[name].widget.attrs.update({"data-span": span, "step": "any"} if part != "points" else {})
 
     def _add_distribution(self, prefix: str, what: str) -> None:

@@ -224,7 +224,7 @@ class GridForm(forms.Form):
         self.fields["class_names"].choices = [(n, "mixed, all classes" if n == MIXED else n) for n in names]  # type: ignore[attr-defined]
         units(self, window_s="s", warmup_s="s", ambient_c="°C")
         lay_out(
-            self, runtime="h", workload="h", repeats="t", window_s="t", warmup_s="t", room="t", ambient_c="t",
+            self, runtime="h",  repeats="t", window_s="t", warmup_s="t", room="t", ambient_c="t",
             ambient_source="t", other_loads="h", ups_on_battery="h", other_settings="h",
         )  # fmt: skip
         for name in ("class_names", "setting_values", "power_source"):
@@ -256,7 +256,7 @@ class GridForm(forms.Form):
             self.add_error("power_source", "Which power source? Conditions are recorded whole, or left for later.")
         if not cleaned.get("room"):
             self.add_error("room", "Which room? Conditions are recorded whole, or left for later.")
-        if cleaned.get("ambient_c") is not None and cleaned.get("ambient_source") == "unknown":
+        if cleaned.get("ambient_c") is not None and cleaned.get("ambient_source") in (None, "", "unknown"):
             self.add_error("ambient_source", "Where does the temperature come from?")
 
     def conditions(self, at: datetime | None = None) -> RoomConditions | None:
