@@ -208,9 +208,9 @@ def _trade_notes(verdict: Verdict, rows: Sequence[SettingRow]) -> list[dict[str,
 def _memory_notes(verdict: Verdict) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Words where no bar stands, and the limit of the memory where there is one."""
     notes = [
-        note(0, str(row.setting), "not measured" if not row.cells else "not reported", xref="x2", yref="y2",
+        note(0, len(verdict.rows) - 1 - index, "not measured" if not row.cells else "not reported", xref="x2", yref="y2",
               xanchor="left", xshift=6, font={"size": 11, "color": "var(--text-3)"})
-        for row in verdict.rows if row.memory.peak_bytes is None
+        for index, row in enumerate(verdict.rows) if row.memory.peak_bytes is None
     ]  # fmt: skip
     limit = _memory_limit(verdict)
     if limit is None:

@@ -15,7 +15,7 @@ from benchmarks.engine.summary_types import ClassSummary
 from benchmarks.models import Cell, Conditions, Grid
 from benchmarks.queries import CellEvidence, GridEvidence, grids_of
 from capacity import charts, exports
-from capacity.assessment.facts import HOST_RAM_USED, POWER, TEMPERATURE, VRAM_USED, WAITING
+from capacity.assessment.facts import HOST_RAM_USED, POWER, RUNNING, RUNTIME_RAM, TEMPERATURE, VRAM_USED, WAITING
 from capacity.assessment.latency import seconds
 from capacity.assessment.verdict import ClassRow, Kind, Rate, SettingRow, Verdict
 from capacity.models import Choice, Objective
@@ -26,13 +26,20 @@ UNFINISHED = (Grid.Status.DRAFT, Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
 PROPOSABLE = (Grid.Status.MEASURED, Grid.Status.STOPPED)
 GAUGE_WORDS = {
     VRAM_USED: "VRAM in use",
+    RUNTIME_RAM: "Host RAM of the runtime",
     HOST_RAM_USED: "Host memory in use",
     TEMPERATURE: "GPU temperature",
     POWER: "GPU board power",
+    RUNNING: "Running in the server",
     WAITING: "Waiting in the server",
+    "runtime_kv_usage_share": "KV cache in use",
+    "gpu_utilization_share": "GPU utilisation",
+    "host_cpu_share": "Host CPU",
+    "host_swap_used_bytes": "Swap in use",
 }
 GAUGE_UNITS = (("_bytes", "GiB", 1 / GIB), ("_c", "°C", 1.0), ("_w", "W", 1.0), ("_share", "%", 100.0))
-KEPT_OUT = ("_total_bytes",)
+# Counters, sizes that do not move and bit masks: their peak says nothing about the window.
+KEPT_OUT = ("_total_bytes", "_total", "_j", "_reasons", "_capacity_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +208,11 @@ def gauge_rows(evidence: GridEvidence) -> list[GaugeRow]:
             peaks[cell.setting] = max(peaks.get(cell.setting, gauge.peak), gauge.peak)
         missing |= cell.summary.not_reported
     rows = [_gauge_row(name, peaks, evidence.setting_values) for name, peaks in by_name.items() if _shown(name)]
-    silent = {name: why for name, why in missing.items() if name not in by_name}
-    return rows + [GaugeRow(name=_gauge_name(name), unit="", values=(), missing=why) for name, why in silent.items()]
+    silent: dict[str, list[str]] = {}
+    for name, why in missing.items():
+        if name not in by_name:
+            silent.setdefault(why, []).append(_gauge_name(name))
+    return rows + [GaugeRow(name=", ".join(names), unit="", values=(), missing=why) for why, names in silent.items()]
 
 
 def _shown(name: str) -> bool:

@@ -8,6 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from msgspec.structs import replace
 
 from benchmarks.models import Grid, Role
 from capacity.models import Choice
@@ -161,11 +162,24 @@ def test_the_heat_table_has_a_square_for_every_class_and_setting_and_none_is_inv
     assert [cell.chosen for cell in rows[0].cells] == [True, False, False, False]
 
 
-def test_telemetry_shows_peaks_with_units_and_names_what_is_missing() -> None:
-    read = [made.gauge("vram_used_bytes", 2 * made.GIB), made.gauge("vram_total_bytes", 8 * made.GIB)]
-    grid = stored.measure(draft(settings=[1], class_names=["short"]), lambda cell: stored.summary_of(cell, gauges=read))
+def test_telemetry_shows_peaks_with_units_and_groups_what_is_missing_by_its_reason() -> None:
+    read = [
+        made.gauge("vram_used_bytes", 2 * made.GIB),
+        made.gauge("vram_total_bytes", 8 * made.GIB),
+        made.gauge("runtime_kv_usage_share", 0.25),
+        made.gauge("runtime_prompt_tokens_total", 12345.0),
+    ]
+    silent = {"gpu_power_w": "not supported", "gpu_temperature_c": "not supported"}
+    grid = stored.measure(
+        draft(settings=[1], class_names=["short"]),
+        lambda cell: replace(stored.summary_of(cell, gauges=read), not_reported=silent),
+    )
     rows = gauge_rows(result_of(grid).evidence)
-    assert [(row.name, row.unit, row.values) for row in rows] == [("VRAM in use", "GiB", ("2.00",))]
+    assert [(row.name, row.unit, row.values, row.missing) for row in rows] == [
+        ("VRAM in use", "GiB", ("2.00",), ""),
+        ("KV cache in use", "%", ("25.0",), ""),
+        ("GPU board power, GPU temperature", "", (), "not supported"),
+    ]
 
 
 def test_the_margins_of_the_recommended_setting_are_bars_with_their_limit() -> None:
