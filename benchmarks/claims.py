@@ -22,7 +22,7 @@ from benchmarks.queries import limits_of
 
 CHUNK_BYTES = 16 * 1024 * 1024
 MOST_INTERRUPTIONS = 5
-"""After so many interrupted attempts in a row a cell is left for a person to look at, so that it cannot loop for ever."""
+"""After so many interruptions in a row a cell is left for a person to look at, so that it cannot loop for ever."""
 
 _OPEN = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
 _WAITING = (Cell.Status.PLANNED, Cell.Status.QUEUED)
@@ -101,8 +101,8 @@ def record(
 ) -> bool:
     """Stores evidence, its digest and the summary, for the current attempt only, in one transaction.
 
-    False when another attempt has taken over: nothing is stored then. A cell that a guard stopped keeps what it measured,
-    and holds back the higher settings.
+    False when another attempt has taken over: nothing is stored then. A cell that a guard stopped keeps what it
+    measured, and holds back the higher settings.
     """
     status = Cell.Status.MEASURED if summary.complete else Cell.Status.STOPPED
     sha256 = hashlib.sha256(parquet).hexdigest()

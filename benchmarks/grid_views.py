@@ -94,7 +94,7 @@ def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
         "stages": grid_tables.stage_states(grid, cells),
         "rows": grid_tables.stage_rows(grid, cells),
         "next": grid_tables.what_next(grid, cells),
-        "interrupted": [c for c in grid.cells.filter(attempt__gt=1).prefetch_related("attempts").order_by("position")],
+        "interrupted": grid.cells.filter(attempt__gt=1).prefetch_related("attempts").order_by("position"),
         "authorization": queries.live_authorization(grid),
         "conditions": grid.conditions.filter(phase=Conditions.Phase.BEFORE).first(),
         "resumable": _resumable(grid, cells),

@@ -1,4 +1,4 @@
-"""What a worker sees of its own host: facts for the registry, and who it is, so that another can tell whether it lives."""
+"""What a worker sees of its own host, for the registry, and who it is, so that another can tell whether it lives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def host_facts() -> dict[str, object]:
 
 
 def claimant() -> str:
-    """This process as a word: host, boot, process id and its start, so that a reused id is not taken for the same one."""
+    """This process as a word: host, boot, process id and its start, so that a reused id is not taken for the same."""
     pid = os.getpid()
     return f"{socket.gethostname()[:80]}|{_boot_id()[:36]}|{pid}|{_started(pid)}"
 

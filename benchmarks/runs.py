@@ -1,4 +1,4 @@
-"""Write verbs of people on grids: authorise, revoke, stop, resume, withdraw. Each states its precondition in the UPDATE.
+"""Write verbs of people on grids: authorise, revoke, stop, resume, withdraw. The precondition is in the UPDATE.
 
 Not in scope: running a cell (worker.py), claiming and recording it (claims.py), drawing a grid (drafts.py).
 """

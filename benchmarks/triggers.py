@@ -1,7 +1,7 @@
 """Rules that a constraint cannot say, as database triggers on SQLite and PostgreSQL.
 
-They belong to the database, not to one app: tables of the judging side are named here as data, and skipped where they do
-not exist. SQLite's table rebuild drops triggers silently, so they are installed again after each migration.
+They belong to the database, not to one app: tables of the judging side are named here as data, and skipped where
+they do not exist. SQLite's table rebuild drops triggers silently, so they are installed again after each migration.
 """
 
 from __future__ import annotations
@@ -176,7 +176,9 @@ def missing(using: str = DEFAULT_DB_ALIAS) -> list[str]:
 
 @register(Tags.database)
 def check_triggers(
-    app_configs: object = None, databases: Sequence[str] | None = None, **_kwargs: object
+    app_configs: object = None,  # noqa: ARG001  Django passes it by name
+    databases: Sequence[str] | None = None,
+    **_kwargs: object,
 ) -> list[CheckMessage]:
     """`check --database default` tells of triggers that a migration or a hand took away."""
     return [

@@ -29,7 +29,7 @@ class Command(BaseCommand):
         for verb in (listing, status, stopping):
             verb.add_argument("--json", action="store_true", help="JSON instead of words")
 
-    def handle(self, *args: Any, verb: str, **options: Any) -> None:
+    def handle(self, *, verb: str, **options: Any) -> None:
         if verb == "list":
             self._list(options)
         elif verb == "status":

@@ -57,7 +57,12 @@ class Installation:
     def start(self, *command: str, log: str, stdout: int | None = None) -> subprocess.Popen[Any]:
         with (self.folder / log).open("ab") as file:
             process = subprocess.Popen(
-                [PYTHON, *command], cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, stdout=stdout or file, stderr=file
+                [PYTHON, *command],
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout or file,
+                stderr=file,
             )
         self._started.append(process)
         return process

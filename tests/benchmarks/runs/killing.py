@@ -50,7 +50,9 @@ def claim_all_with_four_processes(house: Installation) -> None:
     with ThreadPoolExecutor(4) as pool:
         taken = list(pool.map(lambda _: house.script(CLAIM_ALL), range(4)))
     assert sum(taken) == 24
-    assert house.rows("SELECT status, attempt, COUNT(*) FROM benchmarks_cell GROUP BY status, attempt") == [("measured", 1, 24)]
+    assert house.rows("SELECT status, attempt, COUNT(*) FROM benchmarks_cell GROUP BY status, attempt") == [
+        ("measured", 1, 24)
+    ]
     assert house.rows("SELECT COUNT(*), COUNT(DISTINCT cell_id) FROM benchmarks_evidence") == [(24, 24)]
     assert house.rows("SELECT outcome, COUNT(*) FROM benchmarks_attempt GROUP BY outcome") == [("measured", 24)]
     assert house.rows("SELECT status, COUNT(*) FROM benchmarks_grid GROUP BY status") == [("measured", 4)]

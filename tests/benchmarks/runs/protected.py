@@ -82,8 +82,16 @@ def refusal(sql: str, *values: object) -> str | None:
 STATEMENTS: list[tuple[str, str, str | None]] = [
     ("an event is changed", "UPDATE benchmarks_event SET actor = 'x'", "an audit event never changes"),
     ("an event is deleted", "DELETE FROM benchmarks_event", "an audit event never changes"),
-    ("a measured cell is changed", "UPDATE benchmarks_cell SET reason = 'x' WHERE id = {measured}", "a measured cell never changes"),
-    ("a measured cell is queued again", "UPDATE benchmarks_cell SET status = 'queued' WHERE id = {measured}", "a measured cell"),
+    (
+        "a measured cell is changed",
+        "UPDATE benchmarks_cell SET reason = 'x' WHERE id = {measured}",
+        "a measured cell never changes",
+    ),
+    (
+        "a measured cell is queued again",
+        "UPDATE benchmarks_cell SET status = 'queued' WHERE id = {measured}",
+        "a measured cell",
+    ),
     ("a waiting cell is changed", "UPDATE benchmarks_cell SET reason = 'x' WHERE id = {waiting}", None),
     ("a waiting cell is deleted", "DELETE FROM benchmarks_cell WHERE id = {waiting}", "cells are never deleted"),
     ("an attempt is deleted", "DELETE FROM benchmarks_attempt", "attempts are never deleted"),
@@ -98,18 +106,54 @@ STATEMENTS: list[tuple[str, str, str | None]] = [
     ("a window is widened", "UPDATE benchmarks_authorization SET valid_until = '2199-01-01'", "can only be revoked"),
     ("an authorisation is deleted", "DELETE FROM benchmarks_authorization", "authorisations are never deleted"),
     ("an authorisation is revoked", "UPDATE benchmarks_authorization SET revoked_at = '2026-11-14'", None),
-    ("a grid changes its drawer", "UPDATE benchmarks_grid SET drawn_by_id = {other} WHERE id = {draft}", "who drew a grid"),
-    ("a measured grid changes its digest", "UPDATE benchmarks_grid SET digest = 'x' WHERE id = {grid}", "the plan of a measured grid"),
-    ("a measured grid stops being simulated", "UPDATE benchmarks_grid SET simulated = NOT simulated WHERE id = {grid}", "the plan of a measured"),
+    (
+        "a grid changes its drawer",
+        "UPDATE benchmarks_grid SET drawn_by_id = {other} WHERE id = {draft}",
+        "who drew a grid",
+    ),
+    (
+        "a measured grid changes its digest",
+        "UPDATE benchmarks_grid SET digest = 'x' WHERE id = {grid}",
+        "the plan of a measured grid",
+    ),
+    (
+        "a measured grid stops being simulated",
+        "UPDATE benchmarks_grid SET simulated = NOT simulated WHERE id = {grid}",
+        "the plan of a measured",
+    ),
     ("a measured grid is stopped", "UPDATE benchmarks_grid SET status = 'stopped' WHERE id = {grid}", None),
     ("a draft changes its digest", "UPDATE benchmarks_grid SET digest = 'x' WHERE id = {draft}", None),
-    ("a measured runtime changes its flags", "UPDATE benchmarks_runtime SET flags = 'x' WHERE id = {runtime}", "a measured runtime"),
+    (
+        "a measured runtime changes its flags",
+        "UPDATE benchmarks_runtime SET flags = 'x' WHERE id = {runtime}",
+        "a measured runtime",
+    ),
     ("a measured runtime gets notes", "UPDATE benchmarks_runtime SET notes = 'x' WHERE id = {runtime}", None),
-    ("an unmeasured runtime changes its flags", "UPDATE benchmarks_runtime SET flags = 'x' WHERE id = {unmeasured}", None),
-    ("a measured workload changes its seed", "UPDATE benchmarks_workload SET seed = 8 WHERE id = {workload}", "a measured workload"),
-    ("a class of a measured workload changes", "UPDATE benchmarks_lengthclass SET weight = 9 WHERE workload_id = {workload}", "a length class"),
-    ("a class of a measured workload is deleted", "DELETE FROM benchmarks_lengthclass WHERE workload_id = {workload}", "a length class"),
-    ("a choice changes its measurer", "UPDATE capacity_choice SET measured_by_id = {other}", "measurer and proposer of a choice"),
+    (
+        "an unmeasured runtime changes its flags",
+        "UPDATE benchmarks_runtime SET flags = 'x' WHERE id = {unmeasured}",
+        None,
+    ),
+    (
+        "a measured workload changes its seed",
+        "UPDATE benchmarks_workload SET seed = 8 WHERE id = {workload}",
+        "a measured workload",
+    ),
+    (
+        "a class of a measured workload changes",
+        "UPDATE benchmarks_lengthclass SET weight = 9 WHERE workload_id = {workload}",
+        "a length class",
+    ),
+    (
+        "a class of a measured workload is deleted",
+        "DELETE FROM benchmarks_lengthclass WHERE workload_id = {workload}",
+        "a length class",
+    ),
+    (
+        "a choice changes its measurer",
+        "UPDATE capacity_choice SET measured_by_id = {other}",
+        "measurer and proposer of a choice",
+    ),
     ("a choice is withdrawn", "UPDATE capacity_choice SET status = 'withdrawn'", None),
 ]  # fmt: skip
 """What is tried, the SQL, and the words of the refusal; None where it must be let through."""

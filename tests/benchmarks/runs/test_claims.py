@@ -178,7 +178,11 @@ def test_a_cell_that_is_interrupted_again_and_again_is_left_for_a_person():
     ("what", "made", "left"),
     [
         ("all is well", summary(), ["measured", "queued", "queued", "queued"]),
-        ("the gate fails: this stage goes on, higher ones do not", summary(p95_s=9.0), ["measured", "queued", "not_run", "not_run"]),
+        (
+            "the gate fails: this stage goes on, higher ones do not",
+            summary(p95_s=9.0),
+            ["measured", "queued", "not_run", "not_run"],
+        ),
         (
             "the guard stops: nothing of this stage goes on either",
             summary(complete=False, end_reason="guard: GPU at 91 C"),

@@ -97,7 +97,10 @@ def test_another_teams_grid_does_not_exist(signed_in, team, name):
 def test_the_live_page_polls_while_it_runs_and_not_after(signed_in, team):
     grid = running_grid(runtime=_runtime(team), settings=(1,), class_names=("short",))
     taken = claim(grid)
-    claims.beat(claim=taken, progress={"phase": "window", "elapsed_s": 3.0, "finished": 12, "ok": 12, "in_flight": 1, "p50_e2e_s": 0.4})
+    claims.beat(
+        claim=taken,
+        progress={"phase": "window", "elapsed_s": 3.0, "finished": 12, "ok": 12, "in_flight": 1, "p50_e2e_s": 0.4},
+    )
     browser, address = signed_in("viewer"), reverse("grid-live", args=[grid.pk])
     page = browser.get(address)
     text = page.content.decode()
@@ -185,7 +188,9 @@ def test_the_list_costs_the_same_with_one_grid_and_with_three(signed_in, team, d
     for more in (1, 2):
         for _ in range(more):
             factories.make_grid(runtime)
-        with CaptureQueriesContext(connection, ) as queries:
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
             browser.get(reverse("grid-list"))
         counts.append(len(queries))
     assert counts[0] == counts[1]
@@ -205,14 +210,20 @@ def test_a_cell_without_evidence_has_no_file(signed_in, team):
 
 
 @pytest.mark.parametrize(
-    ("phase", "started", "status"), [("before", False, 302), ("before", True, 422), ("after", True, 302), ("after", False, 422)]
+    ("phase", "started", "status"),
+    [("before", False, 302), ("before", True, 422), ("after", True, 302), ("after", False, 422)],
 )
 def test_conditions_are_recorded_before_and_after_once(signed_in, team, phase, started, status):
     grid = factories.make_grid(_runtime(team))
     Conditions.objects.all().delete()
     if started:
         Grid.objects.filter(pk=grid.pk).update(started_at=timezone.now())
-    values = {"at": f"{timezone.localtime():%Y-%m-%dT%H:%M}", "room": "Room 1", "power_source": "ups", "ambient_source": "unknown"}
+    values = {
+        "at": f"{timezone.localtime():%Y-%m-%dT%H:%M}",
+        "room": "Room 1",
+        "power_source": "ups",
+        "ambient_source": "unknown",
+    }
     browser, address = signed_in("operator"), reverse("grid-conditions", args=[grid.pk, phase])
     assert browser.post(address, values).status_code == status
     assert Conditions.objects.filter(phase=phase).count() == (status == 302)

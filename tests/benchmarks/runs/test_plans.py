@@ -36,7 +36,9 @@ def test_the_mixed_class_is_the_mix_of_all():
 
 @pytest.mark.django_db
 def test_the_lower_of_two_temperature_and_power_limits_holds():
-    grid = running_grid(settings=(1,), class_names=("short",), limits=factories.make_limits(max_temperature_c=80, max_power_w=None))
+    grid = running_grid(
+        settings=(1,), class_names=("short",), limits=factories.make_limits(max_temperature_c=80, max_power_w=None)
+    )
     guard = _plan(grid.cells.get()).guard
     assert (guard.max_temperature_c, guard.max_power_w) == (80, None)
 

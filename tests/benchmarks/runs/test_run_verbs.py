@@ -29,7 +29,10 @@ def test_authorising_binds_the_plan_queues_the_cells_and_is_written_down():
 
 @pytest.mark.parametrize(
     ("start", "end", "words"),
-    [(timedelta(hours=2), timedelta(hours=1), "end after it begins"), (timedelta(hours=-2), timedelta(hours=-1), "ended already")],
+    [
+        (timedelta(hours=2), timedelta(hours=1), "end after it begins"),
+        (timedelta(hours=-2), timedelta(hours=-1), "ended already"),
+    ],
 )
 def test_a_window_must_lie_ahead(start, end, words):
     grid = factories.make_grid()
