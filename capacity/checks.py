@@ -31,13 +31,13 @@ def _open_to_others(path: Path) -> bool:
 def check_secret_files(**_: Any) -> list[CheckMessage]:
     """Files that hold secrets are for their owner only."""
     keys = Path(settings.KEYS_DIR)
-    private = sorted(keys.glob("*private*")) if keys.is_dir() else []
+    # keyring.json and what ends in .pub.pem or holds certificates is public; the private halves are these.
+    private = [*keys.glob("*/ed25519.pem"), *keys.glob("*/*-key.pem")]
     found: list[CheckMessage] = []
-    for path in [settings.VAR / "secret-key", settings.VAR / "demo-accounts.txt", keys, *private]:
+    for path in [settings.VAR / "secret-key", settings.VAR / "demo-accounts.txt", *sorted(private)]:
         if _open_to_others(path):
-            mode = "700" if path.is_dir() else "600"
             found.append(
-                Error(f"Others on this machine can read {path}.", hint=f"chmod {mode} {path}", id="capacity.E001")
+                Error(f"Others on this machine can read {path}.", hint=f"chmod 600 {path}", id="capacity.E001")
             )
     return found
 

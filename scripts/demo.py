@@ -12,14 +12,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scripts.demo_plan import GRID_WITHIN_S, demo_plan, register_all
-from scripts.journey import Journey, JourneyError
+from scripts.demo_plan import GRID_WITHIN_S, demo_plan, draw, register_all
+from scripts.journey import Journey, JourneyError, Plan
 from scripts.pages import PageError
 from scripts.run import VERSION, prepare
 from scripts.show import Bar, Steps
 from scripts.stack import ROOT, Stack, StackError, end_on_signals, free_port
 
 # A demonstration never touches the data, keys or services of a real installation.
+TRIES = 3
 OWN = {"DATABASE_URL", "BROKER_URL", "HEADROOM_KEYS", "SECRET_KEY", "ALLOWED_HOSTS", "BEHIND_TLS", "DEBUG"}
 
 
@@ -68,6 +69,20 @@ def decide_and_state(stack: Stack, journey: Journey, grid: int, say: Steps) -> l
     return files
 
 
+def measured(stack: Stack, journey: Journey, plan: Plan, grid: int, say: Steps) -> int:
+    """Runs the grid, and once or twice again where a busy machine left no setting safe; returns the one that stands."""
+    for left in reversed(range(TRIES)):
+        journey.authorize(grid)
+        journey.wait(grid, within_s=GRID_WITHIN_S, tick=Bar("Running the grid", stack.check))
+        if journey.safe_settings(grid):
+            return grid
+        say(f"no safe setting in grid {grid}: {journey.finding(grid)}")
+        if left:
+            say("the machine is busy with something else; measuring again")
+            grid = draw(journey, plan)
+    raise JourneyError(f"no safe setting in {TRIES} grids: end what else runs on this machine, then `make demo` again")
+
+
 def demo(home: Path) -> list[Path]:
     say = Steps()
     with Stack(home, free_port()) as stack:
@@ -79,9 +94,8 @@ def demo(home: Path) -> list[Path]:
         say(f"web server, worker with its scheduler and simulated runtime run: {stack.base_url}")
         journey = Journey(stack.base_url, home / "demo-accounts.txt", say)
         try:
-            grid = register_all(journey, demo_plan(endpoint, VERSION))
-            journey.authorize(grid)
-            journey.wait(grid, within_s=GRID_WITHIN_S, tick=Bar("Running the grid"))
+            plan = demo_plan(endpoint, VERSION)
+            grid = measured(stack, journey, plan, register_all(journey, plan), say)
             files = decide_and_state(stack, journey, grid, say)
         finally:
             journey.close()

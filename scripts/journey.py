@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlencode
 
 from capacity.management.accounts import read_passwords
 from scripts.pages import Form, Page, PageError, Visitor
@@ -137,7 +138,9 @@ class Journey:
         for number, (class_name, limit_s) in enumerate(e2e_s.items()):
             rows |= {f"classes-{number}-class_name": class_name, f"classes-{number}-e2e_s": f"{limit_s:.4g}"}
             rows |= {f"classes-{number}-ttft_s": "", f"classes-{number}-tpot_s": ""}
-        page = operator.send(page, {"name": name, "percentile": "95"}, extra=rows)
+        shares = {"success_share": "99", "validity_share": "97", "max_vram_share": "92"}
+        reserves = {"reserve_growth": "10", "reserve_variance": "5", "reserve_loss": "0"}
+        page = operator.send(page, {"name": name, "percentile": "95", **shares, **reserves}, extra=rows)
         limits = ", ".join(f"{c} {s:.3g} s" for c, s in e2e_s.items())
         self.say(f"objective registered by operator, before the run: p95 end to end {limits}")
         return page.path
@@ -148,12 +151,17 @@ class Journey:
         """As the operator; returns the grid's number."""
         operator = self.as_("operator")
         page = operator.get("/grids/new/")
-        values: dict[str, str | list[str]] = {
-            "name": name,
-            "reason": "To find the setting that keeps the objective with room to spare.",
+        chosen = {
             "runtime": choice(page, "runtime", plan.runtime_name),
             "workload": choice(page, "workload", workload),
             "objective": choice(page, "objective", objective),
+        }
+        # The page offers the length classes of the workload that is chosen.
+        page = operator.get(f"/grids/new/?{urlencode(chosen)}")
+        values: dict[str, str | list[str]] = {
+            **chosen,
+            "name": name,
+            "reason": "To find the setting that keeps the objective with room to spare.",
             "class_names": [c.name for c in plan.classes],
             "setting_values": [str(s) for s in settings],
             "repeats": "1",
@@ -207,9 +215,24 @@ class Journey:
                 raise JourneyError(
                     f"grid {grid} has only {done} of {len(rows)} cells after {within_s:.0f} s: see the worker's log"
                 )
-            time.sleep(1.0)
+            time.sleep(2.0)
 
     # --- decisions --------------------------------------------------------------------------------------------------
+
+    def safe_settings(self, grid: int) -> list[str]:
+        """The settings that the page lets a person propose, the recommended one first; empty where none is safe."""
+        page = self.as_("operator").get(f"/grids/{grid}/propose/")
+        try:
+            form = page.form("setting", "reason")
+        except PageError:
+            return []
+        chosen = form.fields["setting"][0]
+        return [chosen, *(value for value, _ in form.options["setting"] if value and value != chosen)]
+
+    def finding(self, grid: int) -> str:
+        """What the propose page says, without its frame."""
+        words = self.as_("operator").get(f"/grids/{grid}/propose/").words()
+        return words[words.find("safe setting") :][:300]
 
     def propose(self, grid: int) -> int:
         """The recommended setting, with the page's own words as the reason; returns the choice's number."""

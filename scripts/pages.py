@@ -160,7 +160,12 @@ class Visitor:
     def __init__(self, base_url: str, username: str, password: str) -> None:
         self.username, self.password = username, password
         self.client = httpx.Client(
-            base_url=base_url, follow_redirects=True, timeout=60, headers={"Referer": base_url + "/"}
+            base_url=base_url,
+            follow_redirects=True,
+            timeout=60,
+            headers={"Referer": base_url + "/"},
+            # A connection kept for seconds may be closed by the server in the moment it is used again.
+            limits=httpx.Limits(max_keepalive_connections=0),
         )
         page = self.get("/login/")
         page = self.send(page, {"username": username, "password": password})

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import django
 from django.conf import settings
 from django.core.management import call_command
+
+from scripts.stack import ROOT
 
 
 def static_state() -> str:
@@ -29,12 +33,27 @@ def static_state() -> str:
 
 
 def collect_static() -> None:
+    """Compressing takes twelve seconds of a core, so every folder of data of this clone shares one compressed copy."""
     stamp = settings.VAR / "static.sha256"
     state = static_state()
     if stamp.exists() and stamp.read_text() == state and Path(settings.STATIC_ROOT).is_dir():
         return
-    call_command("collectstatic", interactive=False, verbosity=0, clear=True)
+    kept = ROOT / "var" / "static-kept" / state[:16]
+    if not kept.is_dir():
+        call_command("collectstatic", interactive=False, verbosity=0, clear=True)
+        keep(kept)
+    else:
+        shutil.copytree(kept, settings.STATIC_ROOT, dirs_exist_ok=True)
     stamp.write_text(state)
+
+
+def keep(kept: Path) -> None:
+    """Copies beside and renames, so that nobody meets half a copy; copies of earlier states go."""
+    shutil.rmtree(kept.parent, ignore_errors=True)
+    kept.parent.mkdir(parents=True)
+    beside = Path(tempfile.mkdtemp(dir=kept.parent))
+    shutil.copytree(settings.STATIC_ROOT, beside, dirs_exist_ok=True)
+    beside.rename(kept)
 
 
 def main() -> int:

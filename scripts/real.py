@@ -105,29 +105,29 @@ def judged_claims(journey: Journey, grid: int, say: Steps) -> None:
         must(phrase in words.lower(), claim, say)
 
 
-def measure(journey: Journey, plan: Plan, say: Steps) -> int:
+def measure(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> int:
     """Calibrates at 1, sets the objective, then runs the grid; returns the grid's number."""
     journey.register_host(plan)
     journey.register_runtime(plan)
     journey.register_workload(plan)
     class_name = plan.classes[0].name
     journey.register_objective("Calibration", {class_name: 60.0})
-    first = run_grid(journey, plan, "Calibration", (1,))
+    first = run_grid(stack, journey, plan, "Calibration", (1,))
     p95_s = number(journey.cells(first), 1, "e2e_p95_s")
     limit_s = TIMES_P95_AT_ONE * p95_s
     say(f"calibrated: p95 end to end at 1 in flight is {p95_s * 1000:.0f} ms; objective {limit_s * 1000:.0f} ms")
     journey.register_objective("Four times the p95 at 1", {class_name: limit_s})
-    grid = run_grid(journey, plan, "Four times the p95 at 1", plan.settings)
+    grid = run_grid(stack, journey, plan, "Four times the p95 at 1", plan.settings)
     measured_claims(journey.cells(grid), say)
     judged_claims(journey, grid, say)
     return grid
 
 
-def run_grid(journey: Journey, plan: Plan, objective: str, settings: Sequence[int]) -> int:
+def run_grid(stack: Stack, journey: Journey, plan: Plan, objective: str, settings: Sequence[int]) -> int:
     name = f"{plan.grid_name}: {objective.lower()}"
     grid = journey.draw(plan, name=name, objective=objective, workload=plan.grid_name, settings=settings)
     journey.authorize(grid)
-    journey.wait(grid, within_s=WITHIN_S, tick=Bar(f"Running grid {grid}"))
+    journey.wait(grid, within_s=WITHIN_S, tick=Bar(f"Running grid {grid}", stack.check))
     return grid
 
 
@@ -142,7 +142,7 @@ def real(home: Path) -> list[Path]:
         say(f"llama.cpp's own server at {endpoint} with {SLOTS} slots; web server and worker at {stack.base_url}")
         journey = Journey(stack.base_url, home / "demo-accounts.txt", say)
         try:
-            grid = measure(journey, real_plan(endpoint, model), say)
+            grid = measure(stack, journey, real_plan(endpoint, model), say)
             files = decide_and_state(stack, journey, grid, say)
         finally:
             journey.close()

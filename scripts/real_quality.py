@@ -50,13 +50,13 @@ def plans(endpoint: str, model: Path) -> list[Plan]:
     ]
 
 
-def measure(journey: Journey, plan: Plan, say: Steps) -> None:
+def measure(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> None:
     journey.register_workload(plan)
     objective = f"Any answer within a minute, {plan.task}"
     journey.register_objective(objective, {plan.task: 60.0})
     grid = journey.draw(plan, name=plan.grid_name, objective=objective, workload=plan.grid_name, settings=plan.settings)
     journey.authorize(grid)
-    rows = journey.wait(grid, within_s=WITHIN_S, tick=Bar(f"Running {plan.task}"))
+    rows = journey.wait(grid, within_s=WITHIN_S, tick=Bar(f"Running {plan.task}", stack.check))
     for row in rows:
         share = row["valid_share"]
         right = f"{share:.0%} right" if isinstance(share, float) else "not measured"
@@ -77,7 +77,7 @@ def run(home: Path) -> None:
             journey.register_host(wanted[0])
             journey.register_runtime(wanted[0])
             for plan in wanted:
-                measure(journey, plan, say)
+                measure(stack, journey, plan, say)
         finally:
             journey.close()
 

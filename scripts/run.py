@@ -66,7 +66,7 @@ def demonstration_grid(stack: Stack, kept: Kept, endpoint: str | None, say: Step
         if journey.is_draft(grid):
             journey.authorize(grid)
         if not journey.finished(grid):
-            journey.wait(grid, within_s=GRID_WITHIN_S, tick=Bar("Running the demonstration grid"))
+            journey.wait(grid, within_s=GRID_WITHIN_S, tick=Bar("Running the demonstration grid", stack.check))
     finally:
         journey.close()
     return f"{stack.base_url}/grids/{grid}/"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 
 class Steps:
@@ -17,13 +18,17 @@ class Steps:
 
 
 class Bar:
-    """A bar in one line of a terminal; elsewhere a line whenever another cell has finished."""
+    """A bar in one line of a terminal; elsewhere a line whenever another cell has finished.
 
-    def __init__(self, what: str, width: int = 30) -> None:
-        self.what, self.width = what, width
+    `also` is called each time, to look whether the processes that do the work still run.
+    """
+
+    def __init__(self, what: str, also: Callable[[], None] = lambda: None, width: int = 30) -> None:
+        self.what, self.also, self.width = what, also, width
         self.shown = -1
 
     def __call__(self, done: int, total: int, elapsed_s: float) -> None:
+        self.also()
         filled = round(self.width * done / total) if total else 0
         text = f"{self.what} [{'#' * filled}{'.' * (self.width - filled)}] {done} of {total} cells, {elapsed_s:.0f} s"
         if sys.stdout.isatty():

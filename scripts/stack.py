@@ -112,7 +112,15 @@ class Stack:
         if not port_is_free(self.port):
             raise StackError(f"port {self.port} is taken: stop what uses it, or choose another: PORT=8010 make run")
         command = ["-m", "gunicorn", "capacity.wsgi", "--bind", f"127.0.0.1:{self.port}", "--threads", str(threads)]
-        command += ["--graceful-timeout", "3", "--worker-tmp-dir", str(self.home), "--no-control-socket"]
+        command += [
+            "--graceful-timeout",
+            "3",
+            "--keep-alive",
+            "30",
+            "--worker-tmp-dir",
+            str(self.home),
+            "--no-control-socket",
+        ]
         child = self.start("web", [sys.executable, *command])
         self.wait_for(child, f"{self.base_url}/healthz/live")
         return child
