@@ -43,9 +43,8 @@ def propose(*, grid: Grid, setting: int, reason: str, by: AbstractBaseUser) -> C
         raise Refused("This grid is not finished yet. Wait until it is measured, or stop it.")
     row = result.verdict.row(setting)
     if row is None or not row.safe:
-        raise Refused(
-            f"{setting} requests in flight is not a safe setting of this grid: {'; '.join(row.reasons) if row else 'not measured'}"
-        )
+        why = "; ".join(row.reasons) if row else "not measured"
+        raise Refused(f"{setting} requests in flight is not a safe setting of this grid: {why}")
     objective = Objective.objects.filter(team=grid.team, digest=grid.objective_digest).first()
     if objective is None:
         raise Refused("The objective that this grid was drawn with is no longer registered.")

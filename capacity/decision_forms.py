@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django import forms
-from django.core.exceptions import ValidationError
 
-from capacity.statement.claims import refuse_users_claim
-
-
-def no_users_claim(text: str) -> None:
-    """Refuses "supports N users" with the sentence to use instead."""
-    instead = refuse_users_claim(text)
-    if instead:
-        raise ValidationError(instead)
+from benchmarks.forms import no_users_claim
 
 
 class PasswordField(forms.CharField):

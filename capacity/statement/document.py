@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from capacity.statement.claims import refuse_users_claim
+from benchmarks.records.claims import users_claim
 
 SCHEMA_VERSION = 1
 DEFAULT_VALIDITY = timedelta(days=90)
@@ -260,7 +260,7 @@ class Document(_Part, frozen=True, kw_only=True):
             *self.ends_early,
             self.grade_reason,
         ):
-            if instead := refuse_users_claim(text):
+            if instead := users_claim(text):
                 raise ValueError(instead)
 
     def _check_times(self) -> None:

@@ -13,9 +13,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchmarks.models import Authorization, Conditions, Grid, Role, Team
+from benchmarks.records.claims import users_claim
 from capacity import approvals
 from capacity.models import Choice, Key, Statement
-from capacity.statement.claims import refuse_users_claim
 from capacity.statement.keys import KEYRING, load_keyring, make_keyset
 from capacity.statement.verify import verify
 from tests.capacity.stored import measure
@@ -237,7 +237,7 @@ def test_a_title_that_claims_users_is_refused_with_the_sentence_to_use(office: O
     data = {"title": title, "valid_days": 90, "password": PASSWORD}
     response = signed_in(office.signer).post(reverse("statement-issue", args=[choice.pk]), data)
     assert response.status_code == 422
-    instead = refuse_users_claim(title)
+    instead = users_claim(title)
     assert instead is not None
     assert instead[:60] in response.content.decode()
 

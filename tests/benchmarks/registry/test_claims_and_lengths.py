@@ -1,4 +1,4 @@
-"""Words that claim a number of users; length distributions, their warnings; presets of public traces."""
+"""Length distributions, their warnings; presets of public traces."""
 
 from __future__ import annotations
 
@@ -11,28 +11,7 @@ from benchmarks.engine.lengths import sample
 from benchmarks.engine.plan import Distribution, Fixed, Lognormal, Normal, Quantiles, Uniform
 from benchmarks.imports.presets import PRESETS, classes_of, cut
 from benchmarks.lengths_forms import points_as_text, points_from_text
-from benchmarks.records.claims import users_claim
 from benchmarks.records.lengths import ClassLengths, fault, in_words, p10_p50_p90, plain, read, warnings_about
-
-
-@pytest.mark.parametrize(
-    "text, refused",
-    [
-        ("Supports 50 users", True),
-        ("enough for 200 people", True),
-        ("an 8-user service", True),
-        ("sized for twenty employees", True),
-        ("users: 200", True),
-        ("4 active sequences, 31 successful requests a minute", False),
-        ("Room 12, two people on site", False),
-        ("Support chat for the users of the portal", False),
-        ("", False),
-    ],
-)
-def test_a_number_of_users_is_refused_and_a_measured_rate_is_not(text: str, refused: bool) -> None:
-    said = users_claim(text)
-    assert (said is not None) == refused
-    assert said is None or "Write what was measured instead" in said
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capacity.statement.claims import INSTEAD, refuse_users_claim
+from benchmarks.records.claims import INSTEAD, users_claim
 
 REFUSED = (
     "supports 8 users",
@@ -57,13 +57,13 @@ ALLOWED = (
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_claim_of_users_is_answered_with_the_sentence_to_use(text: str) -> None:
-    assert refuse_users_claim(text) == INSTEAD
+    assert users_claim(text) == INSTEAD
 
 
 @pytest.mark.parametrize("text", ALLOWED)
 def test_words_about_requests_pass(text: str) -> None:
-    assert refuse_users_claim(text) is None
+    assert users_claim(text) is None
 
 
 def test_the_sentence_to_use_is_itself_allowed() -> None:
-    assert refuse_users_claim(INSTEAD) is None
+    assert users_claim(INSTEAD) is None
