@@ -4,7 +4,7 @@ words."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -49,6 +49,16 @@ def latest(readings: Sequence[Reading], before: Latest) -> Latest:
         if reading.name == "host_swap_used_bytes" and swap is None:
             swap = reading.value
     return Latest(values=values, swap_at_start_bytes=swap)
+
+
+def recent_p95(recent: Iterable[Seen], time_of: Callable[[Seen], float | None]) -> float | None:
+    """p95 of the newest requests for a page to show, failures as infinite; None among them or from too few."""
+    judged = [seen for seen in recent if seen.outcome not in NOT_THE_SERVERS]
+    if len(judged) < SMALLEST_P95_SAMPLE:
+        return None
+    times = (time_of(seen) if seen.outcome is Outcome.OK else None for seen in judged)
+    p95 = sorted(math.inf if t is None else t for t in times)[math.ceil(0.95 * len(judged)) - 1]
+    return None if math.isinf(p95) else p95
 
 
 def stop_reason(guard: Guard, now: Latest, recent: Sequence[Seen], limits: Mapping[str, ClassLimits]) -> str | None:

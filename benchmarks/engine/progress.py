@@ -16,7 +16,11 @@ class Stage(StrEnum):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts are of the whole cell. Times and runtime gauges are None until known; `reason` stands on the last line."""
+    """Counts are of the whole cell. Times and runtime gauges are None until known; `reason` stands on the last line.
+
+    Times are of the newest finished requests in the user view: p50 of successes, p95 with failures as infinite, None
+    among them or from too few. `readings` are the newest telemetry values by canonical name, the highest of all devices.
+    """
 
     phase: Stage
     elapsed_s: float
@@ -25,8 +29,11 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     ok: int
     in_flight: int
     p50_e2e_s: float | None = None
+    p95_e2e_s: float | None = None
+    p95_ttft_s: float | None = None
     running: float | None = None
     waiting: float | None = None
+    readings: dict[str, float] = {}
     reason: str = ""
 
 

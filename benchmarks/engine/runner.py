@@ -276,7 +276,10 @@ class Cell:
             ok=self._ok,
             in_flight=self._sent - self._finished,
             p50_e2e_s=times[(len(times) - 1) // 2] if times else None,
+            p95_e2e_s=guard.recent_p95(self._recent, lambda seen: seen.e2e_s),
+            p95_ttft_s=guard.recent_p95(self._recent, lambda seen: seen.ttft_s),
             running=self._latest.values.get(("runtime_running", "")),
             waiting=self._latest.values.get(("runtime_waiting", "")),
+            readings={name: max(self._latest.of(name).values()) for name, _ in self._latest.values},
             reason=self._reason,
         )
