@@ -167,6 +167,7 @@ def _form_page(
         "workload": workload,
         "in_use": workload is not None and registry.workload_in_use(workload),
         "preset": preset,
+        "adding": adding,
         "presets": PRESETS,
     }
     status = UNPROCESSABLE if form.is_bound and not adding else 200

@@ -126,8 +126,9 @@ def _objective_form(
     request: HttpRequest, form: ObjectiveForm, classes: BaseClassObjectiveFormSet, objective: Objective | None = None
 ) -> HttpResponse:
     in_use = objective is not None and objectives.in_use(objective)
-    context = {"form": form, "classes": classes, "objective": objective, "in_use": in_use}
-    refused = form.is_bound and "add_class" not in request.POST
+    adding = "add_class" in request.POST
+    context = {"form": form, "classes": classes, "objective": objective, "in_use": in_use, "adding": adding}
+    refused = form.is_bound and not adding
     return render(request, "capacity/objective_form.html", context, status=UNPROCESSABLE if refused else 200)
 
 
