@@ -72,7 +72,9 @@ if BROKER_URL:
     CELERY_BROKER_URL = BROKER_URL
     HARDWARE_QUEUE = env.str("HARDWARE_QUEUE", default="hardware-{slug}")
 else:
-    CELERY_BROKER_URL = "filesystem://"
+    CELERY_BROKER_URL = "spool://"
+    # Control messages go through shared files that kombu rewrites in place; nothing here needs them.
+    CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
     _spool = VAR / "celery"
     for _name in ("queue", "control", "processed"):
         (_spool / _name).mkdir(parents=True, exist_ok=True)
