@@ -11,6 +11,7 @@ import os
 import uuid
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from kombu.transport import filesystem
 from kombu.utils.encoding import str_to_bytes
@@ -18,12 +19,12 @@ from kombu.utils.json import dumps
 
 
 class Channel(filesystem.Channel):
-    def _put(self, queue: str, message: object, **_kwargs: object) -> None:
+    def _put(self, queue: str, payload: dict[str, Any], **kwargs: Any) -> None:  # noqa: ARG002
         folder = Path(self.data_folder_out)
         name = f"{round(monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"
         # A name that ends otherwise is nobody's queue.
         beside = folder / f"{name}.new"
-        beside.write_bytes(str_to_bytes(dumps(message)))
+        beside.write_bytes(str_to_bytes(dumps(payload)))
         os.replace(beside, folder / name)  # noqa: PTH105  (says what it is: one step)
 
 
