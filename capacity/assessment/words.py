@@ -85,7 +85,7 @@ def why_not(row: SettingRow, chosen: SettingRow, runtime_max_active: int | None)
         found.append(f"{left:.1f} GiB of VRAM are left." if left >= 0 else f"VRAM is {-left:.1f} GiB over its limit.")
     if row.waiting_peak:
         found.append(f"Up to {row.waiting_peak:.0f} requests waited in the server's queue.")
-    elif runtime_max_active and row.setting > runtime_max_active:
+    elif runtime_max_active and row.cells and row.setting > runtime_max_active:
         found.append(f"The runtime advances {runtime_max_active} sequences at a time, so the rest waits.")
     found.extend(row.reasons[:3])
     if row.safe and not row.reasons:
