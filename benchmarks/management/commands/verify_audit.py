@@ -18,7 +18,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--head", help="Hash that an event of the chain must have, as a statement prints it.")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: Any, **options: Any) -> None:
         broken = audit.broken_links()
         for link in broken:
             self.stderr.write(f"event {link.sequence} {link.what}")

@@ -73,8 +73,8 @@ def test_a_host_is_registered_edited_and_shown_with_its_history(client: Client, 
         ({"slug": "taken"}, "“taken” is taken."),
         ({"slug": "a b"}, "Only letters, digits, - and _"),
         ({"slug": "new"}, "is taken by a page of Headroom"),
-        ({"name": "Supports 50 users"}, "“50 users” claims a number of users"),
-        ({"notes": "good for twenty people"}, "claims a number of users"),
+        ({"name": "Supports 50 users"}, "A capacity is not a number of users"),
+        ({"notes": "good for twenty people"}, "A capacity is not a number of users"),
     ],
 )
 def test_a_host_form_says_what_to_change(client: Client, operator: User, changes: dict[str, Any], said: str) -> None:
@@ -130,7 +130,7 @@ def test_a_runtime_is_registered_with_the_base_address(client: Client, team: Tea
         ({"api_key_name": "sk-abcdef0123456789"}, "Never the key itself"),
         ({"flags": "vllm serve m --api-key sk-abcdef0123456789"}, "There is a key in these flags."),
         ({"model_digest": "abc"}, "A SHA-256 has 64 hexadecimal digits."),
-        ({"name": "serves 30 users"}, "claims a number of users"),
+        ({"name": "serves 30 users"}, "A capacity is not a number of users"),
     ],
 )
 def test_a_runtime_form_says_what_to_change(

@@ -68,8 +68,8 @@ def test_conditions_may_be_left_for_later_even_when_the_room_is_filled_in(client
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ({"name": "Supports 50 users"}, "“50 users” claims a number of users"),
-        ({"notes": "good for 30 people", "power_source": "grid", "room": "r"}, "claims a number of users"),
+        ({"name": "Supports 50 users"}, "A capacity is not a number of users"),
+        ({"notes": "good for 30 people", "power_source": "grid", "room": "r"}, "A capacity is not a number of users"),
         ({"class_names": []}, "Choose at least one length class."),
         ({"setting_values": [], "other_settings": ""}, "Choose at least one setting."),
         ({"other_settings": "4, many"}, "“many” is not a setting."),

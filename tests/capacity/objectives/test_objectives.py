@@ -79,7 +79,7 @@ def test_an_objective_is_set_in_per_cent_and_kept_in_shares(client: Client, oper
 @pytest.mark.parametrize(
     "form, said",
     [
-        (objective_form(name="Supports 50 users"), "claims a number of users"),
+        (objective_form(name="Supports 50 users"), "A capacity is not a number of users"),
         (objective_form(success_share=101), "less than or equal to 100"),
         (objective_form({"class_name": "short"}), "Give at least one limit for short."),
         (objective_form({"e2e_s": "4"}), "Which length class do these limits hold for?"),
