@@ -259,7 +259,7 @@ def _p95_words(summary: CellSummary) -> str:
 def _ratio_words(ratio: float | None) -> str:
     if ratio is None:
         return ""
-    return _("over the objective") if math.isinf(ratio) else _("%(r).2f of objective") % {"r": ratio}
+    return _("over the objective") if math.isinf(ratio) else f"{ratio:.2f}"
 
 
 def _stage_state(cells: Sequence[Cell]) -> str:
@@ -290,13 +290,21 @@ def _readings(now: dict[str, object]) -> dict[str, float]:
 
 def _so_far(title: str, now: dict[str, object], name: str, limit: float | None) -> LiveValue:
     """The p95 of the recent requests, or their median while that is all there is."""
-    quantile = "p95" if _number(now.get(f"p95_{name}")) is not None else "p50"
+    only_median = _number(now.get(f"p95_{name}")) is None and _number(now.get(f"p50_{name}")) is not None
+    quantile = "p50" if only_median else "p95"
     number = _number(now.get(f"{quantile}_{name}"))
     title, note = f"{title}, {quantile}", _n(now.get("finished"))
     shown = f"{number:.2f}" if number is not None else _("not yet")
     top = limit * 1.2 if limit else number
     return LiveValue(
-        title, number, shown, "s", limit, top, note, _("objective %(s)g s") % {"s": limit} if limit else ""
+        title,
+        number,
+        shown,
+        "s" if number is not None else "",
+        limit,
+        top,
+        note,
+        _("objective %(s)g s") % {"s": limit} if limit else "",
     )
 
 
@@ -314,7 +322,7 @@ def _plain_limit(title: str, value: object, unit: str, limit: float | None) -> L
     shown = f"{number:.0f}" if number is not None else _("not recorded")
     words = _("limit %(n)g %(unit)s") % {"n": limit, "unit": unit} if limit else _("no limit set")
     return LiveValue(
-        title, number, shown, unit if number is not None else "", limit, (limit or number or 1) * 1.1, "", words
+        title, number, shown, unit if number is not None else "", limit, limit * 1.1 if limit else None, "", words
     )
 
 
