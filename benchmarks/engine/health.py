@@ -15,7 +15,6 @@ LAG_EVERY_S = 0.01
 MAX_LAG_MS = 5.0
 MAX_LAG_OF_OBJECTIVE = 0.05
 MAX_CPU_SHARE = 0.80
-MAX_SEND_LATE_MS = 5.0
 
 
 class Monitor:
@@ -61,15 +60,17 @@ def lag_limit_ms(plan: CellPlan) -> float:
 def verdict(
     plan: CellPlan, *, lags_ms: Sequence[float], cpu_share: float | None, send_late_ms: Sequence[float]
 ) -> ClientHealth:
-    """Client-limited where any number is above its limit; `why` names each."""
+    """Client-limited where lag or CPU is above its limit; `why` names each.
+
+    Lateness of sends is recorded and not judged here: in a closed loop no request is due at a time of its own, the next
+    one starts when a slot is free, and what passes until it is written stands in the user view.
+    """
     lag_p99, late_p99, lag_limit = _p99(lags_ms), _p99(send_late_ms), lag_limit_ms(plan)
     why = []
     if lag_p99 is not None and lag_p99 > lag_limit:
         why.append(f"event-loop lag p99 {lag_p99:.1f} ms, limit {lag_limit:g} ms")
     if cpu_share is not None and cpu_share > MAX_CPU_SHARE:
         why.append(f"client used {cpu_share:.0%} of a core, limit {MAX_CPU_SHARE:.0%}")
-    if late_p99 is not None and late_p99 > MAX_SEND_LATE_MS:
-        why.append(f"sends late by {late_p99:.1f} ms at p99, limit {MAX_SEND_LATE_MS:g} ms")
     return ClientHealth(
         loop_lag_p99_ms=lag_p99,
         cpu_share=cpu_share,

@@ -49,7 +49,10 @@ def test_the_name_of_a_grid_is_not_part_of_what_is_authorised() -> None:
         ({"settings": []}, "Give at least one setting, each 1 or more."),
         ({"settings": [0, 1]}, "Give at least one setting, each 1 or more."),
         ({"class_names": ["huge"]}, "The workload has no length class called huge. It has long, median, short."),
-        ({"limits": make_limits(classes=["short"]), "class_names": ["mixed"]}, "The objective says nothing about long, median."),
+        (
+            {"limits": make_limits(classes=["short"]), "class_names": ["mixed"]},
+            "The objective says nothing about long, median.",
+        ),
     ],
 )
 def test_a_draft_that_cannot_be_measured_is_refused_in_words(fields: dict[str, object], sentence: str) -> None:
