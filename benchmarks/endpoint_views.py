@@ -64,7 +64,7 @@ def endpoint_check_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "back": _back(request, check),
     }
     fragment = bool(getattr(request, "htmx", False))
-    template = "benchmarks/bits/endpoint_check.html" if fragment else "benchmarks/endpoint_check_detail.html"
+    template = "benchmarks/parts/endpoint_check.html" if fragment else "benchmarks/endpoint_check_detail.html"
     response = render(request, template, context)
     response.headers["Vary"] = "HX-Request, Cookie"
     return response
