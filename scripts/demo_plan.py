@@ -7,7 +7,7 @@ from scripts.journey import Journey, LengthClass, Plan
 SETTINGS = (1, 2, 4, 8)
 OBJECTIVE = "Short answers quickly, long ones soon"
 # Between what four and eight in flight take on the simulated runtime, so that the grid has something to tell.
-E2E_LIMITS_S = {"short": 0.13, "median": 0.21, "long": 0.28}
+E2E_LIMITS_S = {"short": 0.18, "median": 0.28, "long": 0.42}
 GRID_WITHIN_S = 300.0
 
 
@@ -26,9 +26,9 @@ def demo_plan(endpoint: str, version: str) -> Plan:
         max_active=8,
         context_tokens=4096,
         classes=(
-            LengthClass("short", 24, 16, 50),
-            LengthClass("median", 64, 20, 35),
-            LengthClass("long", 96, 24, 15),
+            LengthClass("short", 24, 8, 50),
+            LengthClass("median", 48, 12, 35),
+            LengthClass("long", 96, 16, 15),
         ),
         settings=SETTINGS,
         window_s=5.0,
