@@ -32,7 +32,7 @@ def demo_plan(endpoint: str, version: str) -> Plan:
         ),
         settings=SETTINGS,
         window_s=5.0,
-        warmup_s=1.0,
+        warmup_s=0.5,
         grid_name="Demonstration",
     )
 
