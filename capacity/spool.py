@@ -19,7 +19,9 @@ from kombu.utils.json import dumps
 
 
 class Channel(filesystem.Channel):
-    def _put(self, queue: str, payload: dict[str, Any], **kwargs: Any) -> None:  # noqa: ARG002
+    def _put(  # type: ignore[override]  # the stubs leave out the keyword arguments that kombu passes
+        self, queue: str, payload: dict[str, Any], **_kwargs: Any
+    ) -> None:
         folder = Path(self.data_folder_out)
         name = f"{round(monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"
         # A name that ends otherwise is nobody's queue.

@@ -1,2 +1,1 @@
-"""An approved setting as files a person can deploy. Empty until the controls are built.
-"""
+"""An approved setting as files a person can deploy. Empty until the controls are built."""

@@ -1,2 +1,1 @@
-"""Forecasts, replicas, batch windows, energy. Empty until the planner is built.
-"""
+"""Forecasts, replicas, batch windows, energy. Empty until the planner is built."""

@@ -2,8 +2,9 @@
 
 import pytest
 
-from benchmarks.drafts import DraftRefused, digest_of_grid
+from benchmarks.drafts import DraftRefused
 from benchmarks.models import Cell, Conditions, Event, Grid
+from benchmarks.queries import digest_of_grid
 from tests.factories import make_grid, make_limits, make_runtime, make_workload
 
 pytestmark = pytest.mark.django_db
