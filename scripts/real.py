@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from scripts.demo import decide_and_state, fresh_home
+from scripts.demo import TRIES, decide_and_state, fresh_home
 from scripts.journey import Journey, JourneyError, LengthClass, Plan, Row
 from scripts.pages import PageError
 from scripts.run import prepare
@@ -49,7 +49,7 @@ def real_plan(endpoint: str, model: Path) -> Plan:
         flags=f"python -m tools.llamacpp_server {model.name} --slots {SLOTS} --context-per-slot {CONTEXT_TOKENS}",
         max_active=SLOTS,
         context_tokens=CONTEXT_TOKENS,
-        classes=(LengthClass("words", 16, 24),),
+        classes=(LengthClass("words", 8, 12),),
         settings=SETTINGS,
         window_s=10.0,
         warmup_s=2.0,
@@ -98,7 +98,7 @@ def judged_claims(journey: Journey, grid: int, say: Steps) -> None:
     words = operator.get(f"/grids/{grid}/").words()
     for phrase, claim in (
         ("not applicable", "memory on a host without GPU is called not applicable"),
-        ("without bound", "the page says that this bare server queues without bound"),
+        ("without limit", "the page says that this bare server queues without bound"),
         ("by construction", "validity is named as being by construction"),
         ("waiting", "waiting requests are on the page"),
     ):
@@ -117,9 +117,20 @@ def measure(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> int:
     limit_s = TIMES_P95_AT_ONE * p95_s
     say(f"calibrated: p95 end to end at 1 in flight is {p95_s * 1000:.0f} ms; objective {limit_s * 1000:.0f} ms")
     journey.register_objective("Four times the p95 at 1", {class_name: limit_s})
-    grid = run_grid(stack, journey, plan, "Four times the p95 at 1", plan.settings)
+    grid = undisturbed_grid(stack, journey, plan, say)
     measured_claims(journey.cells(grid), say)
     judged_claims(journey, grid, say)
+    return grid
+
+
+def undisturbed_grid(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> int:
+    """The grid, and again where something else on this machine held up the load client; the last one stands."""
+    for _ in range(TRIES):
+        grid = run_grid(stack, journey, plan, "Four times the p95 at 1", plan.settings)
+        held_up = [row["offered_concurrency"] for row in journey.cells(grid) if row["client_limited"] is True]
+        if not held_up:
+            break
+        say(f"something else on this machine held up the load client at {', '.join(map(str, held_up))} in flight")
     return grid
 
 
