@@ -47,7 +47,7 @@ class Monitor:
         while True:
             due = time.monotonic() + LAG_EVERY_S
             await asyncio.sleep(LAG_EVERY_S)
-            self.lags_ms.append((time.monotonic() - due) * 1000)
+            self.lags_ms.append(max(0.0, time.monotonic() - due) * 1000)  # a loop may count in whole milliseconds
 
 
 def lag_limit_ms(plan: CellPlan) -> float:

@@ -10,6 +10,7 @@ from benchmarks.engine.terms import NotReported, Reading
 
 SOURCE = "psutil"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+FAMILY_EVERY_NS = 30 * 1_000_000_000
 Found = Reading | NotReported
 
 
@@ -39,6 +40,8 @@ class RuntimeProcessSource:
         self._is_local = parts.hostname in LOOPBACK
         self._pid: int | None = None
         self._unseen = False
+        self._family: list[psutil.Process] = []
+        self._family_until_ns = 0
 
     def read(self, t_ns: int) -> list[Found]:
         if not self._is_local or self._port is None:
@@ -49,15 +52,21 @@ class RuntimeProcessSource:
                 self._unseen = self._pid is None  # looking through all sockets is dear: once is enough
             if self._pid is None:
                 return [self._absent(f"no process that can be seen listens on port {self._port}")]
-            process = psutil.Process(self._pid)
-            family = [process, *process.children(recursive=True)]
-            rss = sum(member.memory_info().rss for member in family)
+            rss = sum(member.memory_info().rss for member in self._members(self._pid, t_ns))
         except psutil.NoSuchProcess:
-            self._pid = None
+            self._pid, self._family = None, []
             return [self._absent("the runtime's process ended")]
         except psutil.AccessDenied:
             return [self._absent("not allowed to look at the runtime's process")]
         return [Reading(t_ns=t_ns, name=self.NAME, value=float(rss), source=SOURCE)]
+
+    def _members(self, pid: int, t_ns: int) -> list[psutil.Process]:
+        """The process and its children, who are looked for seldom: that walks over every process of the host."""
+        if t_ns >= self._family_until_ns or not all(member.is_running() for member in self._family):
+            process = psutil.Process(pid)
+            self._family = [process, *process.children(recursive=True)]
+            self._family_until_ns = t_ns + FAMILY_EVERY_NS
+        return self._family
 
     def _listener(self) -> int | None:
         for connection in psutil.net_connections(kind="tcp"):

@@ -23,7 +23,7 @@ MAGIC = b"HEADROOM-LOG %d\n" % SCHEMA_VERSION
 FRAME_HEAD = struct.Struct("<II")
 # A longer frame can only be a damaged length: one record with a gap per token stays far below it.
 MAX_FRAME_BYTES = 64 * 1024 * 1024
-BUFFER_BYTES = 1024 * 1024
+BUFFER_BYTES = 128 * 1024  # written in one go by the event loop: a fraction of a millisecond
 
 
 class NotALogError(ValueError):

@@ -32,7 +32,10 @@ MAX_RETRY_AFTER_S = 5.0
 REFUSED_PAUSE_S = 0.25  # without it a refusing server would burn the request ceiling in milliseconds
 TICK_S = 0.05
 PROGRESS_EVERY_S = 1.0
-BUILD_AHEAD_S = 0.1
+BUILD_AHEAD_S = 0.25
+# During the cell more are built at each tick, between answers rather than before a send.
+TOP_UP_TO = 500
+TOP_UP_S = 0.0005
 PAUSE_AFTER = frozenset(
     {Outcome.REJECTED, Outcome.REFUSED, Outcome.SERVER_ERROR, Outcome.CONNECT_ERROR, Outcome.CLIENT_FAULT}
 )
@@ -82,7 +85,8 @@ class Cell:
         plan = self._plan
         tls = tls_context(plan)
         self._slots = [Slot(plan, tls) for _ in range(plan.offered_concurrency)]
-        self._build_ahead()
+        self._build_ahead(until=time.monotonic() + BUILD_AHEAD_S, at_most=plan.max_requests)
+        await asyncio.gather(*(slot.open() for slot in self._slots))  # so that no request waits for its connection
         gc.collect()
         gc.freeze()
         self._began_s = time.monotonic()
@@ -102,12 +106,13 @@ class Cell:
             gc.unfreeze()
         return self._write_end()
 
-    def _build_ahead(self) -> None:
-        """Requests are built before the first is sent, up to a quarter of a second of work; the rest as they are
-        needed."""
-        until = time.monotonic() + BUILD_AHEAD_S
-        while len(self._prepared) < self._plan.max_requests and time.monotonic() < until:
-            self._prepared.append(self._workload.build(len(self._prepared)))
+    def _build_ahead(self, *, until: float, at_most: int) -> None:
+        """The next requests, until `at_most` are ready, the plan's ceiling is reached, or the time is up."""
+        while len(self._prepared) < at_most and time.monotonic() < until:
+            number = self._sent + len(self._prepared)
+            if number >= self._plan.max_requests:
+                return
+            self._prepared.append(self._workload.build(number))
 
     async def _conduct(self) -> None:
         """The clock of the cell: hands warm-up over, closes the window, asks the guard, shows progress."""
@@ -115,6 +120,7 @@ class Cell:
         while not self._stop.is_set():
             await self._pause(self._next_tick_s())
             now_s = time.monotonic()
+            self._build_ahead(until=now_s + TOP_UP_S, at_most=TOP_UP_TO)
             self._log_readings()
             reason = guard.stop_reason(self._plan.guard, self._latest, list(self._recent), self._limits)
             if reason is not None:

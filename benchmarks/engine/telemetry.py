@@ -27,8 +27,8 @@ class Source(Protocol):
 
 
 def sources_of(plan: CellPlan) -> list[tuple[float, Source]]:
-    """Every source the plan names with its period in seconds. Imports are here, in the thread: the first request waits
-    for none of them."""
+    """Every source the plan names with its period in seconds. Imports are here, in the thread, beside the rest of the
+    start-up."""
     import pynvml
 
     from benchmarks.engine.host import HostSource, RuntimeProcessSource
@@ -62,10 +62,15 @@ class Telemetry:
         self._found: queue.SimpleQueue[Found] = queue.SimpleQueue()
         self._told: set[tuple[str, str, str]] = set()
         self._stop = threading.Event()
+        self._read_once = threading.Event()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def wait_until_read(self, patience_s: float) -> bool:
+        """Whether every source has been asked once, waiting at most so long for it."""
+        return self._read_once.wait(patience_s)
 
     def stop(self) -> None:
         self._stop.set()
@@ -84,6 +89,7 @@ class Telemetry:
             due = [(0.0, every_s, source) for every_s, source in self._make_sources()]
         except Exception as error:  # noqa: BLE001 the log tells it
             self._found.put(NotReported(name="telemetry", source="engine", reason=f"did not start: {error}"))
+            self._read_once.set()
             return
         while not self._stop.is_set():
             now_s = time.monotonic()
@@ -91,6 +97,7 @@ class Telemetry:
                 if due_s <= now_s:
                     self._read(source)
                     due[place] = (max(now_s, due_s) + every_s, every_s, source)
+            self._read_once.set()
             self._stop.wait(max(0.01, min(due_s for due_s, _, _ in due) - time.monotonic()))
 
     def _read(self, source: Source) -> None:

@@ -1,4 +1,4 @@
-"""Requests over HTTP/1.1: one client and one connection per slot, and every limit told apart in the outcome.
+"""Requests over HTTP/1.1: one transport and one connection per slot, and every limit told apart in the outcome.
 
 One shared pool rescans all its connections on each request, so slots share nothing. There are no hidden retries, no
 proxy environment, no redirects: the client never leaves its target. Two limits run while an answer is awaited: the
@@ -10,24 +10,27 @@ comments.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import email.utils
+import math
 import os
 import ssl
 import time
 from datetime import UTC, datetime
+from types import TracebackType
 
 import httpx
 
 from benchmarks.engine import openai_chat
 from benchmarks.engine.answer import Answer
+from benchmarks.engine.connection import Sink
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.prompts import Prepared
 from benchmarks.engine.sse import Parser
 from benchmarks.engine.terms import Outcome, Phase, RequestRecord
+from benchmarks.engine.transport import OneConnection
 from benchmarks.engine.validity import is_valid
 
-# Below the 5 s after which vLLM and SGLang close an idle connection, so that the client closes first.
-KEEPALIVE_EXPIRY_S = 4.0
 # After [DONE] the end of the body is awaited this long, so that the connection can be used again.
 CLOSE_GRACE_S = 0.25
 MAX_ERROR_BODY_BYTES = 64 * 1024
@@ -87,57 +90,93 @@ class Exchange:
         )
 
 
-class Slot:
-    """One place of the offered concurrency: its own client, at most one connection, one request at a time."""
+class Limit:
+    """`asyncio.timeout` for a deadline that moves with each event: moving it later only changes a number, and one timer
+    looks at that number when it fires."""
 
-    def __init__(self, plan: CellPlan, tls: ssl.SSLContext) -> None:
+    def __init__(self) -> None:
+        self._scope = asyncio.timeout(None)
+        self._loop = asyncio.get_running_loop()
+        self._deadline_s = self._looks_at_s = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> Limit:
+        await self._scope.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._scope.__aexit__(kind, error, trace)
+
+    @property
+    def expired(self) -> bool:
+        return self._scope.expired()
+
+    def move(self, deadline_s: float) -> None:
+        """`deadline_s` is on the monotonic clock."""
+        self._deadline_s = deadline_s
+        if deadline_s < self._looks_at_s:
+            self._look()
+
+    def _look(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        left_s = self._deadline_s - time.monotonic()
+        if left_s > 0:
+            self._looks_at_s = self._deadline_s
+            self._timer = self._loop.call_later(left_s, self._look)
+        elif not self._scope.expired():
+            self._scope.reschedule(self._loop.time())
+
+
+class Slot:
+    """One place of the offered concurrency: its own transport, at most one connection, one request at a time.
+
+    `transport` stands in for our own one where a caller has another.
+    """
+
+    def __init__(self, plan: CellPlan, tls: ssl.SSLContext, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._plan = plan
-        self._url = completions_url(plan.base_url)
-        self._client = httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(
-                verify=tls,
-                http1=True,
-                http2=False,
-                retries=0,
-                trust_env=False,
-                limits=httpx.Limits(
-                    max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEPALIVE_EXPIRY_S
-                ),
-            ),
-            timeout=httpx.Timeout(None, connect=plan.connect_timeout_s),
-            follow_redirects=False,
-            trust_env=False,
-            headers=request_headers(plan),
-        )
-        self._exchange: Exchange | None = None
-        self._limit: asyncio.Timeout | None = None
+        self._url = httpx.URL(completions_url(plan.base_url))
+        self._headers = httpx.Headers(request_headers(plan))
+        self._transport = transport or OneConnection(tls)
+        self._limit: Limit | None = None
         self._interrupted: Outcome | None = None
         self._total_deadline_s = 0.0
 
+    async def open(self) -> None:
+        """Connects ahead of the first request; what hinders it will be that request's to tell."""
+        if isinstance(self._transport, OneConnection):
+            with contextlib.suppress(httpx.RequestError):
+                await self._transport.open(self._url, self._plan.connect_timeout_s)
+
     async def close(self) -> None:
-        await self._client.aclose()
+        await self._transport.aclose()
 
     def interrupt(self, outcome: Outcome) -> None:
         """Ends the request in flight, if any, as `outcome`; what it had received is kept."""
-        if self._limit is not None and not self._limit.expired():
+        if self._limit is not None and not self._limit.expired:
             self._interrupted = outcome
-            self._limit.reschedule(time.monotonic())
+            self._limit.move(time.monotonic())
 
     async def ask(self, prepared: Prepared, t_scheduled_ns: int) -> Exchange:
         """Sends one request and reads its answer to the end, whatever that is. Never raises for what a server does."""
-        exchange = self._exchange = Exchange(prepared, t_scheduled_ns)
+        exchange = Exchange(prepared, t_scheduled_ns)
         self._interrupted = None
         self._total_deadline_s = t_scheduled_ns / NS + self._plan.total_timeout_s
         try:
-            async with asyncio.timeout(None) as self._limit:
-                self._arm(self._plan.connect_timeout_s + self._plan.first_byte_timeout_s)
+            async with Limit() as self._limit:
+                self.arm(self._plan.connect_timeout_s + self._plan.first_byte_timeout_s, time.monotonic_ns())
                 await self._attempts(exchange)
         except TimeoutError:
             self._timed_out(exchange)
         except Exception as error:  # noqa: BLE001 the record tells it, as client_fault
             exchange.answer.fail(Outcome.CLIENT_FAULT, f"{type(error).__name__}: {error}")
         finally:
-            self._limit = self._exchange = None
+            self._limit = None
             exchange.t_closed_ns = time.monotonic_ns()
         exchange.outcome = exchange.answer.outcome()
         return exchange
@@ -157,60 +196,39 @@ class Slot:
 
     async def _once(self, exchange: Exchange) -> None:
         exchange.fresh_connection = False
-        request = self._client.build_request(
-            "POST", self._url, content=exchange.prepared.body, extensions={"trace": self._trace}
+        listener = Listener(self, exchange, self._plan)
+        request = httpx.Request(
+            "POST",
+            self._url,
+            headers=self._headers,
+            content=exchange.prepared.body,
+            extensions={"receiver": listener, "timeout": {"connect": self._plan.connect_timeout_s}},
         )
-        response = await self._client.send(request, stream=True)
+        response = await self._transport.handle_async_request(request)
         try:
-            exchange.http_status = response.status_code
+            if exchange.t_headers_ns is None:
+                listener.head(response, time.monotonic_ns())
             if response.status_code != 200:
                 await self._read_refusal(exchange, response)
-            elif response.headers.get("content-type", "").startswith("application/json"):
+            elif _is_json(response):
                 await self._read_whole(exchange, response)
             else:
-                await self._read_stream(exchange, response)
+                await listener.read(response)
         finally:
             await response.aclose()
-
-    async def _trace(self, event: str, _info: object) -> None:
-        """httpcore's own events: the only place that knows when the request was written and on which connection."""
-        exchange = self._exchange
-        if exchange is None:
-            return
-        if event == "connection.connect_tcp.started":
-            exchange.fresh_connection = True
-        elif event == "http11.send_request_body.complete":
-            exchange.t_sent_ns = time.monotonic_ns()
-            self._arm(self._plan.first_byte_timeout_s)
-        elif event == "http11.receive_response_headers.complete":
-            exchange.t_headers_ns = time.monotonic_ns()
-
-    async def _read_stream(self, exchange: Exchange, response: httpx.Response) -> None:
-        parser, answer = Parser(), exchange.answer
-        async for data in response.aiter_bytes():
-            t_ns = time.monotonic_ns()
-            events = parser.feed(data)
-            for event in events:
-                answer.event(event, t_ns)
-            if answer.done:
-                self._arm(CLOSE_GRACE_S)
-            elif events and answer.has_content:
-                exchange.awaiting_answer = False
-                self._arm(self._plan.idle_timeout_s)
-        answer.eof(time.monotonic_ns())
 
     async def _read_whole(self, exchange: Exchange, response: httpx.Response) -> None:
         exchange.awaiting_answer = False
         body = bytearray()
         async for data in response.aiter_bytes():
             body += data
-            self._arm(self._plan.idle_timeout_s)
+            self.arm(self._plan.idle_timeout_s, time.monotonic_ns())
         exchange.answer.whole_body(bytes(body), time.monotonic_ns())
 
     async def _read_refusal(self, exchange: Exchange, response: httpx.Response) -> None:
         exchange.awaiting_answer = False
         exchange.retry_after_s = retry_after_s(response.headers.get("retry-after"), datetime.now(UTC))
-        self._arm(self._plan.idle_timeout_s)
+        self.arm(self._plan.idle_timeout_s, time.monotonic_ns())
         body = bytearray()
         try:
             async for data in response.aiter_bytes():
@@ -220,9 +238,10 @@ class Slot:
         finally:  # the status has decided already; a body cut short only says less
             exchange.answer.fail(*refusal(response.status_code, bytes(body), response.headers.get("location", "")))
 
-    def _arm(self, seconds: float) -> None:
-        if self._limit is not None and self._interrupted is None and not self._limit.expired():
-            self._limit.reschedule(min(time.monotonic() + seconds, self._total_deadline_s))
+    def arm(self, seconds: float, t_ns: int) -> None:
+        """The request in flight may last until `seconds` after `t_ns`, and never past its total limit."""
+        if self._limit is not None and self._interrupted is None and not self._limit.expired:
+            self._limit.move(min(t_ns / NS + seconds, self._total_deadline_s))
 
     def _timed_out(self, exchange: Exchange) -> None:
         plan, answer = self._plan, exchange.answer
@@ -238,6 +257,51 @@ class Slot:
             answer.fail(Outcome.IDLE_TIMEOUT, f"client limit: {plan.idle_timeout_s:g} s without an event")
 
 
+class Listener:
+    """Writes into the exchange what the connection tells, in the loop's own callbacks: times are of the arrival."""
+
+    def __init__(self, slot: Slot, exchange: Exchange, plan: CellPlan) -> None:
+        self._slot, self._exchange, self._plan = slot, exchange, plan
+        self._parser = Parser()
+
+    def connecting(self) -> None:
+        self._exchange.fresh_connection = True
+
+    def sent(self, t_ns: int) -> None:
+        self._exchange.t_sent_ns = t_ns
+        self._slot.arm(self._plan.first_byte_timeout_s, t_ns)
+
+    def head(self, response: httpx.Response, t_ns: int) -> Sink | None:
+        """A plain event stream is taken as it arrives; what must be decoded or held together comes through httpx."""
+        self._exchange.t_headers_ns, self._exchange.http_status = t_ns, response.status_code
+        plain = response.headers.get("content-encoding", "identity").lower() == "identity"
+        return self.data if response.status_code == 200 and plain and not _is_json(response) else None
+
+    def data(self, data: bytes, t_ns: int) -> None:
+        answer = self._exchange.answer
+        events = self._parser.feed(data)
+        for event in events:
+            answer.event(event, t_ns)
+        if answer.done:
+            self._slot.arm(CLOSE_GRACE_S, t_ns)
+        elif events and answer.has_content:
+            self._exchange.awaiting_answer = False
+            self._slot.arm(self._plan.idle_timeout_s, t_ns)
+
+    def ended(self, t_ns: int) -> None:
+        self._exchange.answer.eof(t_ns)
+
+    async def read(self, response: httpx.Response) -> None:
+        """To the end of the stream. Where the transport handed nothing over directly, its bytes are taken here."""
+        async for data in response.aiter_bytes():
+            self.data(data, time.monotonic_ns())
+        self.ended(time.monotonic_ns())  # says nothing new where the connection has told it
+
+
+def _is_json(response: httpx.Response) -> bool:
+    return bool(response.headers.get("content-type", "").startswith("application/json"))
+
+
 def completions_url(base_url: str) -> str:
     """`base_url` with or without its /v1."""
     return base_url.rstrip("/").removesuffix("/v1") + "/v1/chat/completions"
@@ -250,6 +314,7 @@ def request_headers(plan: CellPlan) -> dict[str, str]:
         "accept": "text/event-stream",
         "accept-encoding": "identity",  # compression would gather several events into one write
         "user-agent": "headroom",
+        "connection": "keep-alive",
     }
     if plan.api_key_env:
         headers["authorization"] = f"Bearer {os.environ[plan.api_key_env]}"

@@ -15,6 +15,7 @@ import pytest
 from benchmarks.engine.prompts import Workload
 from benchmarks.engine.terms import Outcome, Phase, RequestRecord, TokenSource
 from benchmarks.engine.wire import Slot, completions_url, request_headers, retry_after_s, tls_context
+from tests.benchmarks.engine.asking import ask, one
 from tests.benchmarks.engine.plans import MS, a_plan
 from tests.benchmarks.engine.scripted import (
     DONE,
@@ -25,7 +26,6 @@ from tests.benchmarks.engine.scripted import (
     Hang,
     Pause,
     Reset,
-    Script,
     Scripted,
     delta,
     event,
@@ -40,28 +40,6 @@ RECORDED = Path(__file__).parents[2] / "data" / "streams"
 ERROR = {"error": {"message": "boom", "type": "server_error", "code": 500}}
 OVERLOAD = {"error": {"message": "busy", "type": "overloaded_error", "code": 503}}
 TGI_OVERLOAD = {"error": "Model is overloaded", "error_type": "overloaded"}
-
-
-def ask(*scripts: Script, times: int = 1, pause_s: float = 0.0, **plan_changes) -> tuple[list[RequestRecord], Scripted]:
-    """Asks `times` in a row on one slot of a server that plays `scripts`."""
-
-    async def run() -> tuple[list[RequestRecord], Scripted]:
-        async with Scripted(scripts) as server:
-            plan = a_plan(base_url=server.url, **plan_changes)
-            slot, workload = Slot(plan, tls_context(plan)), Workload(plan)
-            records = []
-            for index in range(times):
-                exchange = await slot.ask(workload.build(index), time.monotonic_ns())
-                records.append(exchange.record(phase=Phase.WINDOW, slot=0))
-                await asyncio.sleep(pause_s)
-            await slot.close()
-            return records, server
-
-    return asyncio.run(run())
-
-
-def one(*steps: object, **plan_changes) -> RequestRecord:
-    return ask(list(steps), **plan_changes)[0][0]
 
 
 TEXT = delta(content="bebo")
