@@ -7,7 +7,6 @@ Run `make demo` first: its data show every page with something on it.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +14,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from capacity.management.accounts import read_passwords
+from scripts.chromium import WIDTHS, launch, sign_in
 from scripts.stack import ROOT, Stack, StackError, end_on_signals, free_port
 
-CHROMIUM_FLAGS = ("--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync")
-WIDTHS = (1440, 390)
 PATHS = {
     "overview": "/",
     "hosts": "/hosts/",
@@ -44,30 +42,16 @@ PATHS = {
 }
 
 
-def chromium() -> str:
-    found = shutil.which("chromium")
-    if not found:
-        raise StackError("no chromium here: apt install chromium")
-    return found
-
-
-def sign_in(page: Page, base_url: str, username: str, password: str) -> None:
-    page.goto(f"{base_url}/login/")
-    page.fill("#id_username", username)
-    page.fill("#id_password", password)
-    page.click("main button[type=submit]")
-    page.wait_for_url(f"{base_url}/")
-
-
 def shots(browser: Browser, base_url: str, password: str) -> Iterator[tuple[str, Page]]:
-    for width in WIDTHS:
+    for width, height in WIDTHS.items():
         for scheme in ("light", "dark"):
             context = browser.new_context(
-                viewport={"width": width, "height": 900},
+                base_url=base_url,
+                viewport={"width": width, "height": height},
                 color_scheme="dark" if scheme == "dark" else "light",
             )
             page = context.new_page()
-            sign_in(page, base_url, "operator", password)
+            sign_in(page, "operator", password)
             for name, path in PATHS.items():
                 page.goto(base_url + path)
                 page.wait_for_load_state("networkidle")
@@ -86,7 +70,7 @@ def main() -> int:
     try:
         with Stack(home, free_port()) as stack, sync_playwright() as playwright:
             stack.start_web()
-            browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
+            browser = launch(playwright)
             for name, page in shots(browser, stack.base_url, password):
                 page.screenshot(path=folder / f"{name}.png", full_page=True)
                 if name == "grid-1440-light" and "--readme" in sys.argv:
