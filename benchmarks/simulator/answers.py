@@ -10,7 +10,7 @@ import msgspec
 from benchmarks.simulator.asks import Ask, Refusal
 from benchmarks.simulator.faults import TOKENS_PER_CHUNK, Fault
 
-_BREAKING = (Fault.RESET, Fault.TRUNCATED, Fault.ERROR_IN_STREAM, Fault.STALL)
+_BREAKING = (Fault.RESET, Fault.TRUNCATED, Fault.ERROR_IN_STREAM, Fault.STALL, Fault.ENDLESS)
 _HOLDING = (Fault.BUFFERED, Fault.FIRST_BYTE_DELAY)
 DONE = b"data: [DONE]\n\n"
 
@@ -102,6 +102,11 @@ class Answer:
             self._stream_token(index, last=last)
         elif last:
             self._whole()
+
+    def more(self) -> None:
+        """One more word of an answer that never ends."""
+        if self.ask.stream:
+            self._emit(self._event(f" {self.ask.words[0]}", None), 1)
 
     def gone(self) -> None:
         """The client left."""

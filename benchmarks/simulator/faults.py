@@ -10,14 +10,21 @@ from enum import StrEnum
 class Fault(StrEnum):
     """What happens to a request. In a stream the breaking ones strike after half of the tokens."""
 
-    HTTP_500 = "http_500"
+    HTTP_400 = "http_400"
     HTTP_429 = "http_429"
+    HTTP_500 = "http_500"
+    HTTP_503 = "http_503"
+    HTTP_529 = "http_529"
+    CLOSE = "close"  # the connection is closed before any byte of an answer
+    SILENT = "silent"  # nothing is answered, the head neither, on an open connection
+    OVERLOAD_IN_STREAM = "overload_in_stream"  # HTTP 200, an error event that says 503, [DONE]; no token before it
     RESET = "reset"  # TCP reset
     TRUNCATED = "truncated"  # a clean end without finish_reason
     ERROR_IN_STREAM = "error_in_stream"  # an error event after HTTP 200, then [DONE]
     MALFORMED = "malformed"  # one event that is no JSON; the stream goes on
     EMPTY = "empty"  # finish_reason and [DONE], and not one token
     STALL = "stall"  # silence on an open connection
+    ENDLESS = "endless"  # the answer never ends: a word each few hundredths of a second until the client leaves
     BUFFERED = "buffered"  # every event at once, at the end
     ROLE_EARLY = "role_early"  # the role chunk long before the first token
     FIRST_BYTE_DELAY = "first_byte_delay"  # nothing, the head neither, for half a second
@@ -26,6 +33,16 @@ class Fault(StrEnum):
 
 FAULT_HEADER = b"x-headroom-fault"
 FIRST_BYTE_DELAY_S = 0.5
+ENDLESS_EVERY_S = 0.05
+# Answered before anything is computed: status and the type of error that vLLM would name.
+REFUSALS = {
+    Fault.HTTP_400: (400, "BadRequestError"),
+    Fault.HTTP_429: (429, "Too Many Requests"),
+    Fault.HTTP_500: (500, "InternalServerError"),
+    Fault.HTTP_503: (503, "Service Unavailable"),
+    Fault.HTTP_529: (529, "overloaded_error"),
+}
+RETRY_LATER = frozenset({Fault.HTTP_429, Fault.HTTP_503, Fault.HTTP_529})
 TOKENS_PER_CHUNK = 4
 
 

@@ -19,7 +19,15 @@ from benchmarks.simulator.answers import DONE, Answer, Truth
 from benchmarks.simulator.asks import Ask, Refusal, read_ask
 from benchmarks.simulator.card import Card
 from benchmarks.simulator.connection import Connection
-from benchmarks.simulator.faults import FAULT_HEADER, FIRST_BYTE_DELAY_S, Fault, FaultMix
+from benchmarks.simulator.faults import (
+    ENDLESS_EVERY_S,
+    FAULT_HEADER,
+    FIRST_BYTE_DELAY_S,
+    REFUSALS,
+    RETRY_LATER,
+    Fault,
+    FaultMix,
+)
 from benchmarks.simulator.model import Admission, Engine
 from benchmarks.simulator.profiles import DEMO, Profile
 
@@ -110,12 +118,14 @@ class Simulator:
         received_ns = time.monotonic_ns()
         headers = dict(request.headers)
         fault = self._fault(headers)
-        if (refusal := _fault_refusal(fault)) is not None:
-            connection.refuse(refusal)
+        if fault is not None and self._strikes_at_once(connection, fault):
             return
         ask = read_ask(body, chat=chat, model=self.options.profile.model, seed=self.options.seed)
         if isinstance(ask, Refusal):
             connection.refuse(ask)
+            return
+        if fault is Fault.OVERLOAD_IN_STREAM:
+            self._say_full(connection, in_stream=ask.stream)
             return
         key = self._next_key
         self._next_key += 1
@@ -140,17 +150,43 @@ class Simulator:
             answer.accepted()
             if answer.truth.fault == Fault.FIRST_BYTE_DELAY:
                 self._loop.call_later(FIRST_BYTE_DELAY_S, answer.release)
+            elif answer.truth.fault == Fault.ENDLESS:
+                self._loop.call_later(ENDLESS_EVERY_S, self._never_end, connection, key, answer)
             self._arm()
             return
         answer.truth.outcome = str(admission)
         if admission is Admission.TOO_LONG:
             connection.refuse(self._too_long(ask))
-        elif self.options.reject is Reject.IN_STREAM and ask.stream:
+        else:
+            self._say_full(connection, in_stream=self.options.reject is Reject.IN_STREAM and ask.stream)
+
+    def _say_full(self, connection: Connection, *, in_stream: bool) -> None:
+        if in_stream:
             connection.start(200, "text/event-stream; charset=utf-8")
             connection.write(self._full(503).event() + DONE)
             connection.end()
         else:
             connection.refuse(self._full(429 if self.options.reject is Reject.HTTP_429 else 503))
+
+    def _strikes_at_once(self, connection: Connection, fault: Fault) -> bool:
+        """Whether the fault is all that becomes of the request, whatever it asked."""
+        if fault in REFUSALS:
+            status, kind = REFUSALS[fault]
+            retry_after_s = 1 if fault in RETRY_LATER else None
+            connection.refuse(
+                Refusal(status=status, message="Refused on purpose.", type=kind, retry_after_s=retry_after_s)
+            )
+        elif fault is Fault.CLOSE:
+            connection.close()
+        return fault in REFUSALS or fault in (Fault.CLOSE, Fault.SILENT)
+
+    def _never_end(self, connection: Connection, key: int, answer: Answer) -> None:
+        """A word more, again and again, while the client of this request is there."""
+        if self._keys.get(connection) != key:
+            return
+        if answer.finished:
+            answer.more()
+        self._loop.call_later(ENDLESS_EVERY_S, self._never_end, connection, key, answer)
 
     def _catch_up(self) -> None:
         """Hand out every token that is due, and plan the next step's end."""
@@ -256,14 +292,6 @@ class Simulator:
                 "kv_capacity_tokens": self.engine.kv_tokens,
             }
         )
-
-
-def _fault_refusal(fault: Fault | None) -> Refusal | None:
-    if fault is Fault.HTTP_500:
-        return Refusal(status=500, message="Failed on purpose.", type="InternalServerError")
-    if fault is Fault.HTTP_429:
-        return Refusal(status=429, message="Refused on purpose.", type="Too Many Requests", retry_after_s=1)
-    return None
 
 
 def require_loopback(host: str) -> str:
