@@ -1,0 +1,88 @@
+"""One whole Headroom with real processes for all browser tests, and Debian's Chromium. Everything is thrown away."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from capacity.management.accounts import read_passwords
+from scripts.chromium import EXECUTABLE, launch
+from scripts.journey import Journey, LengthClass, Plan
+from scripts.run import VERSION, prepare
+from scripts.stack import Stack, free_port
+from tests.browser.house import House
+from tests.browser.person import People
+
+
+@pytest.fixture(scope="session")
+def house() -> Iterator[House]:
+    """Web server, worker with its scheduler and simulated runtime, on free ports and in a folder of their own."""
+    if not Path(EXECUTABLE).exists():
+        pytest.skip(f"no {EXECUTABLE} here: apt install chromium")
+    home = Path(tempfile.mkdtemp(prefix="headroom-browser-"))
+    # The product's own way of serving static files, hashed and compressed, not that of the other tests.
+    with Stack(home, free_port(), {"HEADROOM_PLAIN_STATIC": "0"}) as stack:
+        prepare(stack)
+        stack.start_web()
+        stack.start_worker("--schedule")
+        endpoint = stack.start_simulator()
+        yield House(stack, endpoint, read_passwords(home / "demo-accounts.txt"))
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def chromium(house: House) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def people(house: House, chromium: Browser) -> Iterator[People]:
+    made = People(chromium, house.origin, house.passwords)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def journey(house: House) -> Iterator[Journey]:
+    """The same accounts over HTTP, for what a test needs to find there already."""
+    found = Journey(house.origin, house.stack.home / "demo-accounts.txt")
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def measured(house: House, journey: Journey) -> int:
+    """The number of a finished grid with two settings and one length class."""
+    plan = Plan(
+        host="Prepared host",
+        runtime_name="Prepared runtime",
+        runtime_kind="simulator",
+        runtime_version=VERSION,
+        model="headroom-simulated-demo",
+        endpoint=house.endpoint,
+        metrics_path="/metrics",
+        flags="",
+        max_active=8,
+        context_tokens=4096,
+        classes=[LengthClass("short", 8, 4)],
+        settings=(1, 2),
+        window_s=2.0,
+        warmup_s=0.5,
+        grid_name="Prepared",
+    )
+    journey.register_host(plan)
+    journey.register_runtime(plan)
+    journey.register_workload(plan)
+    journey.register_objective("Prepared objective", {"short": 5.0})
+    grid = journey.draw(plan, name=plan.grid_name, objective="Prepared", workload="Prepared", settings=plan.settings)
+    journey.authorize(grid)
+    journey.wait(grid, within_s=120, tick=lambda *_: house.stack.check())
+    return grid

@@ -1,0 +1,145 @@
+"""A person at a browser, and what is claimed of every page they see: quiet console, no outside request, no sideways
+scroll, no violation that axe finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response
+
+from scripts.chromium import STEP_MS, WIDTHS, sign_in
+
+AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+RUN_AXE = """async (rules) => {
+  const found = await axe.run(document, {runOnly: {type: 'tag', values: rules}, resultTypes: ['violations']});
+  return found.violations.map((v) => `${v.id} (${v.impact}): ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(' | ')}`);
+}"""
+TOO_WIDE = """() => {
+  const room = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= room) return [];
+  return [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > room + 1)
+    .slice(0, 5).map((e) => `${e.tagName.toLowerCase()}.${e.className} reaches ${Math.round(e.getBoundingClientRect().right)} of ${room} px`);
+}"""
+
+
+class Person:
+    """One account in a browser window of its own. `look` states the claims about the page that is open."""
+
+    def __init__(
+        self, browser: Browser, origin: str, account: str, password: str, *, width: int = 1440, scripts: bool = True
+    ) -> None:
+        self.account, self.password, self.origin, self.scripts = account, password, origin, scripts
+        self.faults: list[str] = []
+        self.seen: list[str] = []
+        self.context = browser.new_context(
+            base_url=origin,
+            viewport={"width": width, "height": WIDTHS[width]},
+            java_script_enabled=scripts,
+            accept_downloads=True,
+            locale="en-GB",
+            timezone_id="UTC",
+            reduced_motion="reduce",
+        )
+        self.context.set_default_timeout(STEP_MS)
+        self.context.set_default_navigation_timeout(STEP_MS)
+        self.context.on("console", self._console)
+        self.context.on("weberror", lambda error: self.faults.append(f"{account}: uncaught {error.error}"))
+        self.context.on("request", self._request)
+        self.context.on("response", self._response)
+        self.page: Page = self.context.new_page()
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning", "assert"}:
+            self.faults.append(f"{self.page.url}: console {message.type}: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme not in {"data", "blob", "about"} and f"{parts.scheme}://{parts.netloc}" != self.origin:
+            self.faults.append(f"{self.page.url}: asked {request.url}, outside of {self.origin}")
+
+    def _response(self, response: Response) -> None:
+        if response.status >= 500:
+            self.faults.append(f"{response.url} answered {response.status}")
+
+    def sign_in(self) -> Person:
+        sign_in(self.page, self.account, self.password)
+        return self
+
+    def go(self, path: str) -> Page:
+        answer = self.page.goto(path)
+        assert answer is not None
+        assert answer.status == 200, f"{self.account} got {answer.status} at {path}"
+        self.look()
+        return self.page
+
+    def look(self) -> None:
+        """Notes what is wrong with the page as it stands now; the test ends with `assert not person.faults()`."""
+        self.page.wait_for_load_state("load")
+        path = urlsplit(self.page.url).path
+        self.seen.append(path)
+        wide = self.page.evaluate(TOO_WIDE)
+        self.faults += [f"{path} scrolls sideways: {what}" for what in wide]
+        if self.scripts:
+            self.page.evaluate(AXE)
+            self.faults += [f"{path} as {self.account}: {what}" for what in self.page.evaluate(RUN_AXE, RULES)]
+
+    def fill(self, **values: str | list[str] | bool) -> None:
+        """By field name: text, the option whose words begin so, the chosen boxes, or one box on or off."""
+        for name, value in values.items():
+            self.field(name.replace("__", "-"), value)
+
+    def field(self, name: str, value: str | list[str] | bool) -> None:
+        fields = self.page.locator(f'main [name="{name}"]:not([type="hidden"])')
+        kind = fields.first.evaluate("e => e.type")
+        if kind == "select-one":
+            wanted = fields.locator("option").filter(has_text=re.compile(rf"^\s*{re.escape(str(value))}"))
+            fields.select_option(value=wanted.first.get_attribute("value"))
+        elif kind == "radio":
+            self.page.locator(f'main [name="{name}"][value="{value}"]').check()
+        elif kind == "checkbox" and isinstance(value, list):
+            for box in fields.all():
+                box.set_checked(box.get_attribute("value") in value)
+        elif kind == "checkbox":
+            fields.set_checked(bool(value))
+        else:
+            fields.fill(str(value))
+
+    def press(self, button: str) -> None:
+        """Presses a button of the page's main part that sends a form, and looks at what comes; errors are faults."""
+        with self.page.expect_navigation(wait_until="load"):
+            self.page.get_by_role("main").get_by_role("button", name=button, exact=True).click()
+        self.look()
+        errors = self.page.locator("main .errorlist, main .hr-note-bad").all_inner_texts()
+        self.faults += [f"{self.path()} after {button}: {error}" for error in errors]
+
+    def path(self) -> str:
+        return urlsplit(self.page.url).path
+
+    def close(self) -> None:
+        self.context.close()
+
+
+class People:
+    """`people("operator", width=390)` is signed in; `people("")` is nobody."""
+
+    def __init__(self, browser: Browser, origin: str, passwords: Mapping[str, str]) -> None:
+        self._browser, self._origin, self._passwords = browser, origin, passwords
+        self.made: list[Person] = []
+
+    def __call__(self, account: str, *, width: int = 1440, scripts: bool = True) -> Person:
+        password = self._passwords.get(account, "")
+        one = Person(self._browser, self._origin, account, password, width=width, scripts=scripts)
+        self.made.append(one)
+        return one.sign_in() if account else one
+
+    def faults(self) -> list[str]:
+        """Everything that was wrong on any page that anybody of them saw, each once."""
+        return list(dict.fromkeys(fault for one in self.made for fault in one.faults))
+
+    def close(self) -> None:
+        for one in self.made:
+            one.close()
