@@ -198,5 +198,7 @@ def end_on_signals() -> None:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
+    # A shell starts background jobs with SIGINT ignored; then Python would ignore it too.
+    signal.signal(signal.SIGINT, interrupt)
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGHUP, interrupt)
