@@ -111,7 +111,7 @@ async def run(plan: CellPlan, writer: LogWriter) -> int:
     show(Progress(phase=Stage.STARTING, elapsed_s=0.0, sent=0, finished=0, ok=0, in_flight=0))
     trouble = await unreachable(plan)
     if trouble:
-        writer.append(End(t_ns=time.monotonic_ns(), complete=False, reason=f"target unreachable: {trouble}"))
+        writer.append(End(t_ns=time.monotonic_ns(), complete=False, reason=f"target unreachable: {trouble}", sent=0))
         return EXIT_UNREACHABLE
     telemetry = Telemetry(lambda: sources_of(plan))
     cell = Cell(plan, writer, take_readings=telemetry.take, show=show)
@@ -127,7 +127,7 @@ async def run(plan: CellPlan, writer: LogWriter) -> int:
         await cell.run()
     except Exception as error:  # noqa: BLE001 the log tells it, and what was measured before stands
         words = f"engine fault: {type(error).__name__}: {error}"
-        writer.append(End(t_ns=time.monotonic_ns(), complete=False, reason=words))
+        writer.append(End(t_ns=time.monotonic_ns(), complete=False, reason=words, sent=cell.progress().sent))
         print(f"benchmarks.engine: {words}", file=sys.stderr)
         return EXIT_FAULT
     finally:

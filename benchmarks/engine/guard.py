@@ -92,7 +92,7 @@ def _host_memory(guard: Guard, now: Latest) -> str | None:
 def _heat_and_power(guard: Guard, now: Latest) -> str | None:
     for device, heat in now.of("gpu_temperature_c").items():
         if guard.max_temperature_c is not None and heat > guard.max_temperature_c:
-            return f"{device or 'the GPU'} at {heat:.0f} C, limit {guard.max_temperature_c:.0f} C"
+            return f"{device or 'the GPU'} at {heat:.0f} °C, limit {guard.max_temperature_c:.0f} °C"
     for device, power in now.of("gpu_power_w").items():
         if guard.max_power_w is not None and power > guard.max_power_w:
             return f"{device or 'the GPU'} draws {power:.0f} W, limit {guard.max_power_w:.0f} W"

@@ -266,7 +266,8 @@ class Cell:
                     send_late_ms=monitor.send_late_ms,
                 )
             )
-        end = End(t_ns=time.monotonic_ns(), complete=not self._reason, reason=self._reason or "window completed")
+        reason = self._reason or "window completed"
+        end = End(t_ns=time.monotonic_ns(), complete=not self._reason, reason=reason, sent=self._sent)
         self._writer.append(end)
         self._stage, self._reason = Stage.ENDED, end.reason
         self._show(self.progress())

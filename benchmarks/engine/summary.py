@@ -1,8 +1,8 @@
 """A cell's summary: a pure function of its columns, so that anyone can recompute it from the evidence alone.
 
 Membership is by issue time: a request belongs to the window when it was issued inside it, wherever it ended. Failed
-requests are infinite in `e2e_s` and `ttft_s`, so refusing never improves a result; they are absent from the `_ok_`
-tails and TPOT.
+requests are infinite in `e2e_s`, `ttft_s` and `tpot_s`, so refusing never improves a result; they are absent from the
+`_ok_` tails.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.engine.validity import RIGHT_BY_CONSTRUCTION
 from benchmarks.stats.quantiles import tail
 from benchmarks.stats.shares import share
 
-SUMMARY_SCHEMA = 1
+SUMMARY_SCHEMA = 2
 NS = 1e9
 # Shorter than asked by more than this changes the length class; a prompt counted shorter than intended was cut.
 LENGTH_TOLERANCE = 0.05
@@ -59,7 +59,7 @@ def summarise(columns: Columns, plan: CellPlan) -> CellSummary:
         scheduled=int(inside.sum()),
         warmup_requests=int((requests.codes["phase"] == PHASES.index(Phase.WARMUP)).sum()),
         outcomes=outcomes,
-        conserved=_is_conserved(requests) and sum(outcomes.values()) == sum(c.scheduled for c in classes),
+        conserved=_is_conserved(columns, counted=sum(outcomes.values()) == sum(c.scheduled for c in classes)),
         completed_per_s=_rate(float((inside & times.ok).sum()), window_s),
         good_per_s=_rate(float(sum(c.good.hits for c in classes)), window_s),
         output_tokens_per_s=_token_rate(requests, inside & times.ok, window_s),
@@ -73,6 +73,8 @@ def summarise(columns: Columns, plan: CellPlan) -> CellSummary:
         complete=columns.end is not None and columns.end.complete,
         end_reason="the log has no end: the engine was killed" if columns.end is None else columns.end.reason,
         simulated=columns.header.simulated,
+        sent=None if columns.end is None else columns.end.sent,
+        recorded=len(requests),
     )
 
 
@@ -134,7 +136,7 @@ def _class_summary(length_class: ClassPlan, requests: Requests, times: Times, in
         good=share(int(good.sum()), scheduled),
         e2e_s=tail(np.where(times.ok, times.e2e_s, np.inf)[rows]),
         ttft_s=tail(np.where(times.ok & ~np.isnan(times.ttft_s), times.ttft_s, np.inf)[rows & ~_unstreamed(times)]),
-        tpot_s=tail(times.tpot_s[ok & ~np.isnan(times.tpot_s)]),
+        tpot_s=tail(np.where(times.ok, times.tpot_s, np.inf)[rows & ~(times.ok & np.isnan(times.tpot_s))]),
         e2e_ok_s=tail(times.e2e_s[ok]),
         ttft_ok_s=tail(times.ttft_s[ok & ~np.isnan(times.ttft_s)]),
         prompt_tokens_p50=_median(prompts.values[ok & prompts.known]),
@@ -143,6 +145,8 @@ def _class_summary(length_class: ClassPlan, requests: Requests, times: Times, in
         token_sources=dict(sorted(sources.items())),
         truncated_prompts=int(cut.sum()),
         short_outputs=int(short.sum()),
+        tpot_ok_s=tail(times.tpot_s[ok & ~np.isnan(times.tpot_s)]),
+        intended_prompt_tokens_p50=_median(requests.plain["intended_prompt_tokens"][rows]),
     )
 
 
@@ -170,13 +174,21 @@ def _outcomes(requests: Requests, rows: Bools) -> dict[str, int]:
     return {name: counts[name] for name in OUTCOMES if counts[name]}
 
 
-def _is_conserved(requests: Requests) -> bool:
-    """Every issued request left exactly one record: the numbers 0 ... n - 1, each once."""
-    return bool(np.array_equal(np.sort(requests.plain["index"]), np.arange(len(requests))))
+def _is_conserved(columns: Columns, *, counted: bool) -> bool | None:
+    """Every issued request left exactly one record: the numbers 0 ... sent - 1, each once, and each in one class.
+
+    None where no end frame says how many were sent: a lost last record could not be told from one never sent.
+    """
+    index = columns.requests.plain["index"]
+    if not counted or not np.array_equal(np.sort(index), np.arange(len(index))):
+        return False
+    if columns.end is None or columns.end.sent is None:
+        return None
+    return columns.end.sent == len(index)
 
 
-def _rate(count: float, window_s: float) -> float:
-    return count / window_s if window_s > 0 else 0.0
+def _rate(count: float, window_s: float) -> float | None:
+    return count / window_s if window_s > 0 else None
 
 
 def _token_rate(requests: Requests, ok: Bools, window_s: float) -> float | None:

@@ -25,8 +25,9 @@ class Gauge(msgspec.Struct, frozen=True, kw_only=True):
 class ClassSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One length class in one cell. All user-facing times start at t_scheduled.
 
-    `e2e_s` and `ttft_s` count failed requests as infinite; `e2e_ok_s` and `ttft_ok_s` are over successes alone.
-    `good` are requests that are ok, valid and inside every limit of their class.
+    `e2e_s`, `ttft_s` and `tpot_s` count failed requests as infinite; those with `_ok_` are over successes alone.
+    `good` are requests that are ok, valid and inside every limit of their class. `truncated_prompts` and
+    `short_outputs` count successes more than 5 % shorter than intended and asked, where tokens were counted.
     """
 
     class_name: str
@@ -46,10 +47,16 @@ class ClassSummary(msgspec.Struct, frozen=True, kw_only=True):
     token_sources: dict[str, int]
     truncated_prompts: int
     short_outputs: int
+    tpot_ok_s: Tail | None = None
+    intended_prompt_tokens_p50: float | None = None
 
 
 class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A pure function of the cell's evidence. Rates are per second over the window's requests."""
+    """A pure function of the cell's evidence. Rates are per second over the window's requests, None without a window.
+
+    `sent` is the engine's own count of all that it issued, `recorded` the number of records, both with warm-up.
+    `conserved` is None where the engine left no count to compare with.
+    """
 
     schema: int
     offered_concurrency: int
@@ -59,9 +66,9 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
     scheduled: int
     warmup_requests: int
     outcomes: dict[str, int]
-    conserved: bool
-    completed_per_s: float
-    good_per_s: float
+    conserved: bool | None
+    completed_per_s: float | None
+    good_per_s: float | None
     output_tokens_per_s: float | None
     mean_in_flight: float | None
     resent: int
@@ -73,6 +80,8 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
     end_reason: str
     simulated: bool
+    sent: int | None = None
+    recorded: int | None = None
 
     def gauge(self, name: str) -> Gauge | None:
         """The gauge of that name with the highest peak, or None when nothing reported it."""

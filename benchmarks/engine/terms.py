@@ -133,11 +133,16 @@ class ClientHealth(msgspec.Struct, frozen=True, kw_only=True, tag="client_health
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
-    """Last frame of a finished cell. `complete` is false when a guard or a person stopped it; `reason` says which."""
+    """Last frame of a finished cell. `complete` is false when a guard or a person stopped it; `reason` says which.
+
+    `sent` is how many requests the engine issued in all, warm-up included: what its records are counted against. None
+    where the engine came to no count of its own.
+    """
 
     t_ns: int
     complete: bool
     reason: str
+    sent: int | None = None
 
 
 Frame = Header | RequestRecord | Reading | NotReported | Window | ClientHealth | End

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from capacity.assessment import latency, rates, words
+from capacity.assessment import accounting, latency, rates, words
 from capacity.assessment.facts import (
     MEASURED,
     MIXED,
@@ -187,6 +187,7 @@ def _cautions(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow |
     running = peak([c for c in facts.cells if chosen and c.setting == chosen.setting], RUNNING)
     if chosen and facts.runtime_max_active and running is not None and running > facts.runtime_max_active:
         found.append(f"The runtime reported {running:.0f} running, more than its declared {facts.runtime_max_active}.")
+    found.extend(accounting.short_answers(facts.cells))
     return tuple(found)
 
 

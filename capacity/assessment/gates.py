@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from benchmarks.engine.summary_types import CellSummary, Gauge
 from benchmarks.stats.estimates import Share
 from benchmarks.stats.quantiles import GATE_ALPHA, binomial_at_most, needed_for_bound
-from capacity.assessment import latency
+from capacity.assessment import accounting, latency
 from capacity.assessment.facts import (
     HOST_RAM_SHARE,
     HOST_RAM_TOTAL,
@@ -46,7 +46,8 @@ def gates_of(facts: GridFacts, cells: Sequence[CellFact]) -> list[Gate]:
         temperature(facts, measured),
         preemptions(measured),
         complete,
-        conservation(measured),
+        accounting.conservation(measured),
+        accounting.prompts(measured),
         client(measured),
     ]
 
@@ -209,23 +210,6 @@ def preemptions(cells: Sequence[CellFact]) -> Gate:
             remedy="Keep fewer sequences active, or give the KV cache more room.",
         )
     return replace(blank, answer=Answer.HOLDS, reason="No sequence lost its KV cache.")
-
-
-def conservation(cells: Sequence[CellFact]) -> Gate:
-    blank = Gate(
-        key="conservation", title="Every request accounted for", answer=Answer.HOLDS, reason="", cells=_ids(cells)
-    )
-    broken = [c for c in cells if c.summary and not c.summary.conserved]
-    if broken:
-        reason = f"{_cells(len(broken))}: scheduled requests and outcomes differ."
-        return replace(
-            blank,
-            answer=Answer.FAILS,
-            reason=reason,
-            remedy="The evidence cannot be used; run the cell again.",
-            cells=_ids(broken),
-        )
-    return replace(blank, reason=f"{sum(s.scheduled for s in _summaries(cells))} scheduled, as many outcomes.")
 
 
 def client(cells: Sequence[CellFact]) -> Gate:

@@ -19,6 +19,11 @@ from benchmarks.stats.quantiles import needed_for_bound
 from capacity.assessment.facts import MIXED, CellFact
 from capacity.assessment.verdict import Answer, ClassRow, Gate
 
+NO_TIME = {
+    "e2e_s": "No request of {} has an end-to-end time.",
+    "ttft_s": "No answer of {} was streamed, so none has a time to its first token.",
+    "tpot_s": "No answer of {} has a time per output token: not streamed, of one token, or with tokens nobody counted.",
+}
 LIMIT_NAMES = {"e2e_s": "end to end", "ttft_s": "time to first token", "tpot_s": "time per output token"}
 
 
@@ -116,6 +121,8 @@ def _gate(label: str, key: str, limit_s: float, percentile: float, seen: Sequenc
         return replace(
             blank, answer=Answer.FAILS, reason=reason, remedy="Keep fewer requests in flight, or shorten this class."
         )
+    if all(e.n == 0 for e, _ in estimates):
+        return replace(blank, reason=NO_TIME[key].format(label), remedy="Judge this class by another limit.")
     if any(e.value is None for e, _ in estimates):
         return _too_few(blank, label, number, limit_s, seen, needs=max(e.needs for e, _ in estimates))
     return _inside(blank, f"p{number} of {label}", limit_s, [e for e, _ in estimates], seen)
@@ -202,6 +209,7 @@ def _row(name: str, in_mix: bool, key: str, limit_s: float, percentile: float, s
         answer=gate.answer,
         indicative=gate.indicative,
         needs=gate.needs,
+        timed=sum(e.n for e, _ in found),
     )
 
 

@@ -53,20 +53,22 @@ def summaries(cells: Sequence[CellFact], class_name: str) -> list[CellSummary]:
 
 def good_rate(found: Sequence[CellSummary]) -> Rate:
     """Successful requests a minute over the repeats of one kind of cell."""
-    seconds = sum(s.window_s for s in found)
-    if not found or seconds <= 0:
+    per_s = [(s.good_per_s, s.window_s) for s in found if s.good_per_s is not None]
+    seconds = sum(window_s for _, window_s in per_s)
+    if seconds <= 0:
         return Rate()
-    value = sum(s.good_per_s * s.window_s for s in found) / seconds
+    value = sum(rate * window_s for rate, window_s in per_s) / seconds
     low, high = _wilson(found, value)
-    spread = _spread([s.good_per_s for s in found])
+    spread = _spread([rate for rate, _ in per_s])
     if spread is not None:
         low, high = min(low, value - spread), max(high, value + spread)
     return Rate(value=value * PER_MINUTE, lower=max(low, 0.0) * PER_MINUTE, upper=high * PER_MINUTE)
 
 
 def completed_rate(found: Sequence[CellSummary]) -> float | None:
-    seconds = sum(s.window_s for s in found)
-    return PER_MINUTE * sum(s.completed_per_s * s.window_s for s in found) / seconds if found and seconds > 0 else None
+    per_s = [(s.completed_per_s, s.window_s) for s in found if s.completed_per_s is not None]
+    seconds = sum(window_s for _, window_s in per_s)
+    return PER_MINUTE * sum(rate * window_s for rate, window_s in per_s) / seconds if seconds > 0 else None
 
 
 def mix_good(cells: Sequence[CellFact], class_names: Sequence[str], weights: Mapping[str, float]) -> Rate:

@@ -50,7 +50,8 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 class ClassRow(msgspec.Struct, frozen=True, kw_only=True):
     """One class at one setting, at the limit it is closest to (or furthest over). Seconds; ratios are to `limit_s`.
 
-    `ratio` may be infinite: the percentile then falls among failed requests. `n` counts scheduled requests.
+    `ratio` may be infinite: the percentile then falls among failed requests. `n` counts scheduled requests, `timed`
+    those of them that have this time at all: an answer that was not streamed has none to its first token.
     """
 
     class_name: str
@@ -70,10 +71,16 @@ class ClassRow(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer
     indicative: bool
     needs: int
+    timed: int = 0
 
     @property
     def label(self) -> str:
         return f"{self.class_name} in the mix" if self.in_mix else self.class_name
+
+    @property
+    def untimed(self) -> bool:
+        """Whether requests were sent and none of them has this time."""
+        return self.n > 0 and self.timed == 0
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import inf
 
@@ -31,7 +32,9 @@ def latencies(n: int, p95_s: float) -> list[float]:
     return [*rising.tolist(), *([p95_s * 1.02] * (n - rank))]
 
 
-def class_summary(name: str, e2e_s: Sequence[float], *, failed: int = 0, invalid: int = 0) -> ClassSummary:
+def class_summary(
+    name: str, e2e_s: Sequence[float], *, failed: int = 0, invalid: int = 0, cut: int = 0, short: int = 0
+) -> ClassSummary:
     ok = list(e2e_s)
     every = np.array([*ok, *([inf] * failed)])
     n = len(every)
@@ -45,15 +48,17 @@ def class_summary(name: str, e2e_s: Sequence[float], *, failed: int = 0, invalid
         good=share(max(good, 0), n),
         e2e_s=tail(every),
         ttft_s=tail(every * 0.2),
-        tpot_s=tail(np.array(ok) * 0.01),
+        tpot_s=tail(every * 0.01),
         e2e_ok_s=tail(np.array(ok)),
         ttft_ok_s=tail(np.array(ok) * 0.2),
         prompt_tokens_p50=180.0,
         output_tokens_p50=60.0,
         asked_output_tokens_p50=60.0,
         token_sources={"server": len(ok)},
-        truncated_prompts=0,
-        short_outputs=0,
+        truncated_prompts=cut,
+        short_outputs=short,
+        tpot_ok_s=tail(np.array(ok) * 0.01),
+        intended_prompt_tokens_p50=180.0,
     )
 
 
@@ -83,7 +88,7 @@ def summary(
         started_at="2026-11-14T05:02:00+00:00",
         scheduled=n,
         warmup_requests=4,
-        outcomes={"ok": n},
+        outcomes=dict(sum((Counter(part.outcomes) for part in parts), Counter())),
         conserved=conserved,
         completed_per_s=sum(part.success.hits for part in parts) / window_s,
         good_per_s=sum(part.good.hits for part in parts) / window_s,
@@ -98,6 +103,8 @@ def summary(
         complete=complete,
         end_reason="window ended" if complete else "guard: p95 over twice its limit",
         simulated=simulated,
+        sent=n + 4,
+        recorded=n + 4,
     )
 
 

@@ -35,7 +35,7 @@ def test_vram_without_a_total_is_unknown_and_not_divided():
     assert reason({("vram_used_bytes", GPU): 93, ("vram_total_bytes", GPU): 0}) is None
 
 
-@pytest.mark.parametrize("heat, words", [(85, None), (86, "GPU-1 at 86 C, limit 85 C")])
+@pytest.mark.parametrize("heat, words", [(85, None), (86, "GPU-1 at 86 °C, limit 85 °C")])
 def test_temperature(heat, words):
     assert reason({("gpu_temperature_c", GPU): heat}) == words
 

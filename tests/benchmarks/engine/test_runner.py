@@ -192,7 +192,7 @@ def test_cancel_ends_the_requests_in_flight(run):
 def test_a_hot_card_stops_the_cell_and_the_reason_is_kept(run):
     hot = [Reading(t_ns=1, name="gpu_temperature_c", value=99.0, source="nvml", device="GPU-1")]
     done = run([SSE_HEAD, Hang()], window_s=10.0, readings=hot)
-    assert (done.end.complete, done.end.reason) == (False, "guard: GPU-1 at 99 C, limit 85 C")
+    assert (done.end.complete, done.end.reason) == (False, "guard: GPU-1 at 99 °C, limit 85 °C")
 
 
 def test_errors_stop_the_cell_and_leave_a_summary_without_numbers(run):
@@ -201,7 +201,7 @@ def test_errors_stop_the_cell_and_leave_a_summary_without_numbers(run):
     assert done.end.reason == "guard: 6 of the last 6 requests failed, limit 5% of 100"
     short = done.summary.of_class("short")
     assert done.summary.completed_per_s == 0.0
-    assert (short.success.hits, short.e2e_ok_s.p50.value, short.tpot_s.p50.value) == (0, None, None)
+    assert (short.success.hits, short.e2e_ok_s.p50.value, short.tpot_ok_s.p50.value) == (0, None, None)
     assert short.output_tokens_p50 is None
     assert done.summary.output_tokens_per_s is None
     assert short.e2e_s.p50.value == float("inf")

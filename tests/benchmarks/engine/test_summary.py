@@ -10,16 +10,31 @@ from benchmarks.engine.columns import NoHeaderError, from_frames
 from benchmarks.engine.plan import ClassLimits
 from benchmarks.engine.summary import summarise
 from benchmarks.engine.summary_types import as_json, from_json
-from benchmarks.engine.terms import ClientHealth, End, NotReported, Outcome, Phase, Reading, TokenSource, Window
+from benchmarks.engine.terms import (
+    ClientHealth,
+    End,
+    NotReported,
+    Outcome,
+    Phase,
+    Reading,
+    RequestRecord,
+    TokenSource,
+    Window,
+)
 from tests.benchmarks.engine.plans import FAILED, MS, S, a_class, a_header, a_plan, a_record
 
 HEALTH = ClientHealth(loop_lag_p99_ms=1.0, cpu_share=0.1, send_late_p99_ms=1.0, client_limited=False)
-ENDING = [Window(start_ns=0, end_ns=S), HEALTH, End(t_ns=2 * S, complete=True, reason="window completed")]
+OPENED = [Window(start_ns=0, end_ns=S), HEALTH]
+
+
+def ending(sent: int | None) -> End:
+    return End(t_ns=2 * S, complete=True, reason="window completed", sent=sent)
 
 
 def summary(*frames, limits: ClassLimits = ClassLimits(), **plan_changes):  # noqa: B008 a frozen value
     plan = a_plan(**({"classes": (a_class(limits=limits),)} | plan_changes))
-    return summarise(from_frames([a_header(plan), *frames, *ENDING]), plan)
+    sent = sum(isinstance(frame, RequestRecord) for frame in frames)
+    return summarise(from_frames([a_header(plan), *frames, *OPENED, ending(sent)]), plan)
 
 
 def short(*frames, **changes):
@@ -49,8 +64,9 @@ def test_failures_are_infinite_where_users_are_judged_and_absent_where_successes
     records = [a_record(i) for i in range(90)]
     records += [a_record(i, outcome=Outcome.REJECTED, **FAILED) for i in range(90, 100)]
     found = short(*records)
-    assert (found.e2e_s.p95.value, found.ttft_s.p95.value) == (math.inf, math.inf)
+    assert (found.e2e_s.p95.value, found.ttft_s.p95.value, found.tpot_s.p95.value) == (math.inf, math.inf, math.inf)
     assert (found.e2e_ok_s.p95.n, found.e2e_ok_s.p95.value) == (90, pytest.approx(0.1))
+    assert (found.tpot_ok_s.p95.n, found.tpot_ok_s.p95.value) == (90, pytest.approx(0.009))
     assert (found.success.hits, found.success.n) == (90, 100)
 
 
@@ -71,6 +87,13 @@ def test_every_outcome_is_counted_and_the_sum_is_the_scheduled():
 @pytest.mark.parametrize("indices", [(0, 2), (0, 0), (1, 2)])
 def test_a_lost_or_doubled_record_breaks_conservation(indices):
     assert summary(*[a_record(i) for i in indices]).conserved is False
+
+
+@pytest.mark.parametrize("sent, conserved", [(3, True), (4, False), (2, False), (None, None)])
+def test_a_lost_last_record_is_seen_by_the_engines_own_count(sent, conserved):
+    plan = a_plan()
+    found = summarise(from_frames([a_header(plan), *[a_record(i) for i in range(3)], *OPENED, ending(sent)]), plan)
+    assert (found.conserved, found.sent, found.recorded) == (conserved, sent, 3)
 
 
 def test_warm_up_is_kept_apart():
@@ -160,7 +183,14 @@ def test_a_log_without_an_end_is_incomplete_and_its_client_is_not_trusted():
     found = summarise(from_frames([a_header(plan), a_record(0)]), plan)
     assert (found.complete, found.end_reason) == (False, "the log has no end: the engine was killed")
     assert found.client.client_limited
-    assert found.window_s == 0.0
+    assert (found.window_s, found.conserved) == (0.0, None)
+
+
+def test_a_window_that_never_opened_has_no_rates_which_is_not_a_rate_of_zero():
+    plan = a_plan()
+    found = summarise(from_frames([a_header(plan), a_record(0, phase=Phase.WARMUP), ending(1)]), plan)
+    assert (found.completed_per_s, found.good_per_s, found.output_tokens_per_s) == (None, None, None)
+    assert summary().completed_per_s == 0.0
 
 
 def test_an_empty_cell_has_no_numbers_and_does_not_crash():

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from benchmarks.engine.summary_types import CellSummary, Gauge
 from benchmarks.engine.terms import ClientHealth
-from capacity.assessment import gates
+from capacity.assessment import accounting, gates
 from capacity.assessment.facts import CellFact, GridFacts
 from capacity.assessment.verdict import Answer
 from tests.capacity import synthetic as made
@@ -175,8 +175,9 @@ def test_requests_that_vanish_or_a_client_that_limits_make_the_evidence_useless(
     )
     silent = ClientHealth(loop_lag_p99_ms=None, cpu_share=None, send_late_p99_ms=None, client_limited=False)
     cell = cell_of()
-    assert gates.conservation([cell]).answer == Answer.HOLDS
-    assert gates.conservation([changed(cell, conserved=False)]).answer == Answer.FAILS
+    assert accounting.conservation([cell]).answer == Answer.HOLDS
+    assert accounting.conservation([changed(cell, conserved=False)]).answer == Answer.FAILS
+    assert accounting.conservation([changed(cell, conserved=None, sent=None)]).answer == Answer.NOT_REPORTED
     assert gates.client([cell]).answer == Answer.HOLDS
     assert gates.client([changed(cell, client=limited)]).answer == Answer.FAILS
     assert gates.client([changed(cell, client=silent)]).answer == Answer.NOT_REPORTED
