@@ -120,7 +120,7 @@ class Stack:
         command = ["-m", "gunicorn", "capacity.wsgi", "--bind", f"127.0.0.1:{self.port}", "--threads", str(threads)]
         command += [
             "--graceful-timeout",
-            "3",
+            "1",
             "--keep-alive",
             "30",
             "--worker-tmp-dir",
