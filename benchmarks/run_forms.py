@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from benchmarks.drafts import RoomConditions
+from benchmarks.forms import no_users_claim
 from benchmarks.models import Conditions, Grid, Hardware, PowerSource
 from benchmarks.runs import HOW, Ceilings
 
@@ -61,7 +62,7 @@ class AuthorizeForm(forms.Form):
     max_tokens = forms.IntegerField(label=_("Tokens in all, at most"), min_value=1, max_value=10**12)
     max_minutes = forms.FloatField(label=_("Minutes of load, at most"), min_value=0.1, max_value=100_000)
     max_temperature_c = forms.FloatField(
-        label=_("GPU temperature, at most, C"), required=False, min_value=30, max_value=120
+        label=_("GPU temperature, at most, °C"), required=False, min_value=30, max_value=120
     )
     max_power_w = forms.FloatField(
         label=_("GPU board power, at most, W"), required=False, min_value=1, max_value=100_000
@@ -128,6 +129,11 @@ class ConditionsForm(ConditionsModelForm):
         fields = ["at", "room", "ambient_c", "ambient_source", "power_source", "ups_on_battery", "other_loads", "notes"]
         widgets = {"notes": forms.Textarea(attrs={"rows": 3})}
         labels = {"ups_on_battery": _("UPS on battery"), "other_loads": _("Other loads on this host")}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("room", "other_loads", "notes"):
+            self.fields[name].validators.append(no_users_claim)
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}

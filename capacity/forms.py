@@ -25,6 +25,7 @@ else:
 
 OFFERED = (1, 2, 4, 8, 16, 32)
 MOST_SETTING = 4096
+KEPT_PERCENTILES = (50, 95, 99)
 
 
 class PercentField(forms.FloatField):
@@ -42,6 +43,19 @@ class PercentField(forms.FloatField):
         return None if percent is None else round(percent / 100, 8)
 
 
+class PercentileField(forms.TypedChoiceField):
+    """One of the percentiles that a summary keeps."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(choices=[(str(p), f"p{p}") for p in KEPT_PERCENTILES], coerce=float, **kwargs)
+
+    def prepare_value(self, value: Any) -> Any:
+        """An older objective's value is shown as the next percentile that is kept, or the highest."""
+        if not isinstance(value, float | int):
+            return value
+        return str(next((p for p in KEPT_PERCENTILES if value <= p), KEPT_PERCENTILES[-1]))
+
+
 class ObjectiveForm(ObjectiveModelForm):
     slug = forms.SlugField(
         label="Short name",
@@ -50,6 +64,9 @@ class ObjectiveForm(ObjectiveModelForm):
         help_text="Used in addresses. Made from the name when left empty.",
     )
     reason = forms.CharField(label="Why this change", max_length=300, required=False, help_text="Kept in the history.")
+    percentile = PercentileField(
+        label="Percentile", help_text="95: of 100 requests of a class, 95 keep its limits.", initial="95"
+    )
     success_share = PercentField(
         label="Successful requests", least=50, help_text="Of all that were scheduled, at least."
     )
@@ -64,9 +81,8 @@ class ObjectiveForm(ObjectiveModelForm):
     class Meta:
         model = Objective
         fields = FIELDS
-        labels = {"max_temperature_c": "GPU temperature", "max_power_w": "GPU power", "percentile": "Percentile"}
+        labels = {"max_temperature_c": "GPU temperature", "max_power_w": "GPU power"}
         help_texts = {
-            "percentile": "95: of 100 requests of a class, 95 keep its limits.",
             "max_temperature_c": "A grid stops above it.",
             "max_power_w": "Empty: no limit of its own.",
         }
@@ -198,14 +214,16 @@ class GridForm(forms.Form):
     power_source = forms.ChoiceField(
         choices=PowerSource.choices, required=False, widget=forms.RadioSelect, label="Power source"
     )
-    room = forms.CharField(max_length=120, required=False, help_text="Room and building.")
+    room = forms.CharField(max_length=120, required=False, validators=[no_users_claim], help_text="Room and building.")
     ambient_c = forms.FloatField(label="Room temperature", min_value=-30, max_value=60, required=False)
     ambient_source = forms.ChoiceField(
         label="Temperature from", required=False, initial="unknown",
         choices=[("hand", "Read by hand"), ("sensor", "Sensor"), ("unknown", "Not known")],
     )  # fmt: skip
     ups_on_battery = forms.BooleanField(label="UPS on battery", required=False)
-    other_loads = forms.CharField(label="Other loads on the host", max_length=200, required=False)
+    other_loads = forms.CharField(
+        label="Other loads on the host", max_length=200, required=False, validators=[no_users_claim]
+    )
     notes = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), required=False, validators=[no_users_claim])
 
     def __init__(

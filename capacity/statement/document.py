@@ -252,16 +252,35 @@ class Document(_Part, frozen=True, kw_only=True):
         )
 
     def _check_words(self) -> None:
-        for text in (
+        for text in (*self._own_words(), *self._measured_words()):
+            if instead := users_claim(text):
+                raise ValueError(instead)
+
+    def _own_words(self) -> tuple[str, ...]:
+        reserves = self.result.reserves if self.result else ()
+        return (
             self.title,
             *self.operating_limits,
             self.rollback,
             *self.not_tested,
             *self.ends_early,
             self.grade_reason,
-        ):
-            if instead := users_claim(text):
-                raise ValueError(instead)
+            self.waiver,
+            self.memory.note,
+            *(row.reason for row in self.rows),
+            *(text for reserve in reserves for text in (reserve.name, reserve.reason)),
+        )
+
+    def _measured_words(self) -> tuple[str, ...]:
+        """What people typed about the thing measured and the room it stood in."""
+        tested, conditions = self.tested, self.conditions
+        facts = (*tested.further, *conditions.further)
+        return (
+            *(text for name in tested.__struct_fields__ if isinstance(text := getattr(tested, name), str)),
+            *(text for name in conditions.__struct_fields__ if isinstance(text := getattr(conditions, name), str)),
+            *(f"{fact.label}: {fact.text}" for fact in facts),
+            *(one.name for one in self.classes),
+        )
 
     def _check_times(self) -> None:
         times = [self.issued_at, self.valid_until, self.conditions.started_at, self.conditions.ended_at]

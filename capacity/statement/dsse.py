@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
@@ -64,10 +64,16 @@ def sign(payload: bytes, key: Ed25519PrivateKey) -> bytes:
     return _build(payload, keyid_of(key.public_key()), key.sign(pae(payload)))
 
 
-def open_envelope(data: bytes, key_by_id: Callable[[str], Ed25519PublicKey | None]) -> Opened:
+def open_envelope(
+    data: bytes,
+    key_by_id: Callable[[str], Ed25519PublicKey | None],
+    every_key: Iterable[Ed25519PublicKey] = (),
+) -> Opened:
     """The payload of `data` when its signature and its every byte are right.
 
-    Raises UnknownSignerError when `key_by_id` answers None, EnvelopeError for anything else that is wrong.
+    Raises UnknownSignerError when `key_by_id` answers None and none of `every_key` made the signature, EnvelopeError
+    for anything else that is wrong. The key id is not among the signed bytes, so an unknown id above the signature of
+    a known key is a changed file.
     """
     envelope = _read(data)
     payload = _strict_base64(envelope.payload)
@@ -77,14 +83,22 @@ def open_envelope(data: bytes, key_by_id: Callable[[str], Ed25519PublicKey | Non
         raise EnvelopeError("The envelope is not in canonical form.")
     public_key = key_by_id(keyid)
     if public_key is None:
+        if any(_fits(key, signature, payload) for key in every_key):
+            raise EnvelopeError("The key id was changed: the signature is that of a key in the keyring.")
         raise UnknownSignerError(f"No key {keyid[:12]} is in the keyring.")
     if keyid_of(public_key) != keyid:
         raise EnvelopeError("The key id is not that of the key used.")
-    try:
-        public_key.verify(signature, pae(payload))
-    except InvalidSignature as error:
-        raise EnvelopeError("The signature does not fit the payload.") from error
+    if not _fits(public_key, signature, payload):
+        raise EnvelopeError("The signature does not fit the payload.")
     return Opened(payload=payload, keyid=keyid)
+
+
+def _fits(key: Ed25519PublicKey, signature: bytes, payload: bytes) -> bool:
+    try:
+        key.verify(signature, pae(payload))
+    except InvalidSignature:
+        return False
+    return True
 
 
 def payload_in(data: bytes) -> bytes:

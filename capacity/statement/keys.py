@@ -85,6 +85,10 @@ class Keyring(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         entry = self.find(keyid)
         return entry.public_key() if entry else None
 
+    def public_keys(self) -> tuple[Ed25519PublicKey, ...]:
+        """Every Ed25519 key, revoked ones too."""
+        return tuple(entry.public_key() for entry in self.keys)
+
 
 class KeySet(msgspec.Struct, frozen=True, kw_only=True):
     """Private keys in memory with their public entry. Never stored, logged or shown."""

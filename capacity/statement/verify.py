@@ -114,7 +114,7 @@ def verdict_lines(document: Document) -> tuple[str, ...]:
 
 def _check_envelope(data: bytes, keyring: Keyring) -> _Genuine:
     try:
-        opened = dsse.open_envelope(data, keyring.public_key)
+        opened = dsse.open_envelope(data, keyring.public_key, keyring.public_keys())
         document = read_payload(opened.payload)
     except dsse.UnknownSignerError as error:
         raise _Refused(

@@ -70,6 +70,11 @@ def test_conditions_may_be_left_for_later_even_when_the_room_is_filled_in(client
     [
         ({"name": "Supports 50 users"}, "A capacity is not a number of users"),
         ({"notes": "good for 30 people", "power_source": "grid", "room": "r"}, "A capacity is not a number of users"),
+        ({"room": "Hall for 40 users", "power_source": "grid"}, "A capacity is not a number of users"),
+        (
+            {"other_loads": "serves 40 users", "power_source": "grid", "room": "r"},
+            "A capacity is not a number of users",
+        ),
         ({"class_names": []}, "Choose at least one length class."),
         ({"setting_values": [], "other_settings": ""}, "Choose at least one setting."),
         ({"other_settings": "4, many"}, "“many” is not a setting."),

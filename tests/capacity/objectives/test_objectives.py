@@ -12,6 +12,7 @@ from django.urls import reverse
 from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.models import Team
 from capacity import objectives
+from capacity.forms import ObjectiveForm
 from capacity.models import Objective
 from tests.factories import make_grid, make_hardware, make_runtime, make_team, make_user
 
@@ -66,6 +67,20 @@ def test_an_objective_changes_in_place_until_a_grid_copies_it(
     kept = objectives.revise_objective(objective=row, by=operator, values={"name": "n"}, classes=changed)
     assert [(o.version, o.classes.get().e2e_s) for o in Objective.objects.all()] == versions
     assert kept.digest != row.digest
+
+
+@pytest.mark.parametrize("typed, kept", [("50", 50.0), ("95", 95.0), ("99", 99.0), ("90", None), ("99.9", None)])
+def test_only_a_percentile_that_summaries_keep_can_be_asked_for(
+    client: Client, operator: User, typed: str, kept: float | None
+) -> None:
+    client.post(reverse("objective-new"), objective_form(percentile=typed))
+    assert [row.percentile for row in Objective.objects.all()] == ([] if kept is None else [kept])
+
+
+@pytest.mark.parametrize("older, shown", [(50.0, "50"), (90.0, "95"), (95.0, "95"), (99.0, "99"), (99.9, "99")])
+def test_an_older_objective_shows_the_next_percentile_that_is_kept(team: Team, older: float, shown: str) -> None:
+    form = ObjectiveForm(team=team, instance=Objective(team=team, percentile=older))
+    assert f'<option value="{shown}" selected>' in str(form["percentile"])
 
 
 def test_an_objective_is_set_in_per_cent_and_kept_in_shares(client: Client, operator: User) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from capacity.statement.document import Document, EvidenceCell, Rate, Tail, manifest_digest
+from capacity.statement.document import Document, EvidenceCell, Fact, Rate, Tail, manifest_digest
 from tests.capacity.statement.documents import ISSUED, document, evidence, rows
 
 IMPOSSIBLE: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -19,6 +20,14 @@ IMPOSSIBLE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("A simulated result is a demonstration", {"simulated": True, "demonstration": False}),
     ("not a number of users", {"title": "Support chat for 200 users"}),
     ("not a number of users", {"not_tested": ("More than the 8 users it supports.",)}),
+    ("not a number of users", {"waiver": "Good enough for 30 people"}),
+    ("not a number of users", {"conditions": replace(document().conditions, place="Hall, serves 200 users")}),
+    (
+        "not a number of users",
+        {"conditions": replace(document().conditions, further=(Fact(label="Users", text="200"),))},
+    ),
+    ("not a number of users", {"tested": replace(document().tested, model="Chat model for 50 users")}),
+    ("not a number of users", {"tested": replace(document().tested, further=(Fact(label="Note", text="8-user box"),))}),
     ("The evidence digest is not that", {"evidence_digest": "0" * 64}),
     ("lists the evidence", {"evidence": (), "evidence_digest": manifest_digest(())}),
     ("Exactly the stated setting", {"rows": rows(chosen=2)}),

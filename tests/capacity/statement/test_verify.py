@@ -75,6 +75,27 @@ def test_a_pdf_is_set_again_and_compared(signed: SignedStatement, keyring: Keyri
     )
 
 
+def test_one_changed_byte_reads_tampered_at_every_position_of_an_envelope(
+    signed: SignedStatement, keyring: Keyring
+) -> None:
+    envelope = signed.envelope
+    states = {
+        verify(envelope[:at] + bytes([envelope[at] ^ (1 << at % 8)]) + envelope[at + 1 :], keyring, DURING).state
+        for at in range(len(envelope))
+    }
+    assert states == {"tampered"}
+
+
+@pytest.mark.parametrize("digit", "0123456789abcdef")
+def test_a_changed_key_id_is_a_changed_file_and_no_unknown_signer(
+    signed: SignedStatement, keyring: Keyring, digit: str
+) -> None:
+    keyid = json.loads(signed.envelope)["signatures"][0]["keyid"]
+    spoilt = [signed.envelope.replace(keyid.encode(), (keyid[:n] + digit + keyid[n + 1 :]).encode()) for n in range(64)]
+    found = {verify(data, keyring, DURING).state for data in spoilt if data != signed.envelope}
+    assert found == {"tampered"}
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_an_unknown_signer_is_told_from_a_changed_file(signed: SignedStatement, keyring: Keyring, form: str) -> None:
     verdict = verify(getattr(signed, form), without(keyring, "demonstration"), DURING)
