@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase, QueryDict
 
 from benchmarks.models import Membership, Role, Team
 
@@ -100,6 +100,11 @@ def person(request: HttpRequest) -> Person:
     if found is None:
         raise PermissionDenied("Sign in first.")
     return found
+
+
+def posted(request: HttpRequest) -> QueryDict | None:
+    """What was sent, for a form to judge, and None where a page is only opened. An empty POST is judged too."""
+    return request.POST if request.method == "POST" else None
 
 
 def confirmed_by_password(request: HttpRequest, password: str) -> bool:

@@ -34,7 +34,8 @@ def record(
 ) -> Event:
     """Appends one event. `subject` is like "grid 12"; `before` and `after` are digested, `changes` is kept as it is."""
     with transaction.atomic():
-        # Writers queue on the first event's row; the newest one is read only after that, so no two take one number.
+        # Writers queue on the first event's row, which a migration wrote, so there is always one to lock; the newest
+        # event is read only after that, so no two take one number.
         list(Event.objects.select_for_update().filter(sequence=1).values_list("pk"))
         last = Event.objects.order_by("-sequence").first()
         event = Event(

@@ -12,11 +12,12 @@ import msgspec
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from benchmarks import audit, gates, probe
 from benchmarks.engine.summary_types import CellSummary
-from benchmarks.models import Attempt, Cell, Evidence, EvidenceChunk, Grid
+from benchmarks.models import Attempt, Authorization, Cell, Evidence, EvidenceChunk, Grid
 from benchmarks.permits import Refusal, in_force, permit
 from benchmarks.queries import limits_of
 
@@ -65,7 +66,7 @@ def claim_next_cell(*, hardware_slugs: Sequence[str], worker: str) -> Claim | No
         answer = permit(grid, setting=cell.setting, at=timezone.now())
         if isinstance(answer, Refusal):
             _tell(cell, answer.reason)
-        elif claim := _take(grid, cell, worker):
+        elif claim := _take(grid, cell, worker, answer.authorization):
             return claim
     return None
 
@@ -77,7 +78,8 @@ def beat(*, claim: Claim, progress: dict[str, object]) -> Pulse:
     """
     now = timezone.now()
     kept = progress | {"spent": _spent(claim, progress), "at": now.isoformat()}
-    held = _held(claim).update(heartbeat_at=now, progress=_storable(kept))
+    # By the database's clock: whoever looks for silent workers may have another one than this host.
+    held = _held(claim).update(heartbeat_at=Now(), progress=_storable(kept))
     if not held:
         return Pulse(lost=True)
     Grid.objects.filter(pk=claim.grid_id).update(progress_version=F("progress_version") + 1)
@@ -163,7 +165,10 @@ def interrupt(*, claim: Claim, reason: str) -> bool:
 
 
 def interrupt_stale(*, at: datetime) -> int:
-    """Queues cells again whose worker is dead or silent; how many. A dead process on this host needs no waiting."""
+    """Queues cells again whose worker is dead or silent; how many. A dead process on this host needs no waiting.
+
+    `at` is the time by the database's clock, by which heartbeats are written: `queries.database_now()`.
+    """
     silent = at - timedelta(seconds=settings.STALE_AFTER_S)
     found = 0
     for cell in Cell.objects.filter(status=Cell.Status.RUNNING).select_related("hardware"):
@@ -216,7 +221,7 @@ def bump(grid_id: int) -> None:
     Grid.objects.filter(pk=grid_id).update(progress_version=F("progress_version") + 1)
 
 
-def _take(grid: Grid, cell: Cell, worker: str) -> Claim | None:
+def _take(grid: Grid, cell: Cell, worker: str, leave: Authorization) -> Claim | None:
     now = timezone.now()
     spent = cell.progress.get("spent", {})
     try:
@@ -225,13 +230,13 @@ def _take(grid: Grid, cell: Cell, worker: str) -> Claim | None:
             if held.status not in _OPEN or held.stop_requested:
                 return None
             taken = Cell.objects.filter(pk=cell.pk, status=Cell.Status.QUEUED, attempt=cell.attempt).update(
-                status=Cell.Status.RUNNING, attempt=F("attempt") + 1, claimed_by=worker, heartbeat_at=now, started_at=now,
+                status=Cell.Status.RUNNING, attempt=F("attempt") + 1, claimed_by=worker, heartbeat_at=Now(), started_at=now,
                 reason="", progress={"spent": spent},
             )  # fmt: skip
             if not taken:
                 return None
             number = cell.attempt + 1
-            Attempt.objects.create(cell_id=cell.pk, number=number, worker=worker, started_at=now)
+            Attempt.objects.create(cell_id=cell.pk, number=number, authorization=leave, worker=worker, started_at=now)
             _started(grid, now, worker)
     except IntegrityError:
         # Another worker runs a cell on this host: the partial unique constraint allows one.

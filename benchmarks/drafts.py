@@ -77,6 +77,7 @@ def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Gr
             objective_digest=spec.objective_digest,
             objective_set_at=spec.objective_set_at,
             drawn_by_id=drawn_by.pk,
+            declared=queries.declared_of(spec.runtime.hardware),
             simulated=spec.runtime.simulated,
         )
         grid.digest = queries.digest_of_grid(grid)

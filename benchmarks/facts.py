@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -61,6 +62,39 @@ def declared_beside_probed(host: Hardware, probe: HardwareProbe | None) -> list[
         _number("Power cap", host.power_cap_w, _sum(gpus, "power_limit_w"), " W"),
         *_only_probed(facts, gpus),
     ]
+
+
+def declared_words(declared: Mapping[str, Any]) -> str:
+    """What a grid keeps of its host as people declared it, in one line."""
+    ram, vram = declared.get("ram_gib"), declared.get("vram_gib")
+    parts = [declared.get("name"), declared.get("cpu"), f"{ram:g} GiB RAM" if ram else "", _gpus_declared(declared)]
+    parts += [f"{vram:g} GiB VRAM" if vram else "", _cap_words(declared.get("power_cap_w"))]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _gpus_declared(declared: Mapping[str, Any]) -> str:
+    name, count = declared.get("gpu"), declared.get("gpu_count") or 0
+    if not name:
+        return "no GPU declared" if not count else f"{count} GPUs, not named"
+    return f"{count} × {name}" if count > 1 else str(name)
+
+
+def _cap_words(power_cap_w: float | None) -> str:
+    return f"power cap {power_cap_w:g} W" if power_cap_w else ""
+
+
+def probed_words(probe: HardwareProbe | None) -> str:
+    """What the worker read on the host before the first cell, in one line."""
+    if probe is None:
+        return "not probed"
+    read = probe.facts.get("gpus")
+    ram = _known(probe.facts.get("ram_bytes"))
+    gpus: list[dict[str, Any]] = read if isinstance(read, list) else []
+    vram, driver = _sum(gpus, "vram_bytes"), _text(gpus[0].get("driver")) if gpus else None
+    parts = [_text(probe.facts.get("cpu")), f"{ram / GIB:.1f} GiB RAM" if ram else None, _gpu_names(read)]
+    parts += [f"{vram / GIB:.1f} GiB VRAM" if vram else None, f"driver {driver}" if driver else None]
+    parts += [_text(probe.facts.get("os")), f"read {probe.at:%Y-%m-%d %H:%M} UTC"]
+    return ", ".join(part for part in parts if part)
 
 
 def _only_probed(facts: dict[str, Any], gpus: list[dict[str, Any]]) -> list[FactPair]:

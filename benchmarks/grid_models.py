@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 
-from benchmarks.registry_models import Hardware, Runtime, Team, Workload
+from benchmarks.registry_models import Hardware, HardwareProbe, Runtime, Team, Workload
 
 
 class Grid(models.Model):
@@ -39,6 +39,13 @@ class Grid(models.Model):
     limits = models.JSONField(help_text="Copied from the objective when drawn, so the guard needs nothing else.")
     objective_digest = models.CharField(max_length=64, help_text="Proof that the objective was set before the run.")
     objective_set_at = models.DateTimeField()
+    declared = models.JSONField(
+        default=dict, help_text="What the host's people declared of it when the grid was drawn; part of the digest."
+    )
+    probe = models.ForeignKey(
+        HardwareProbe, null=True, on_delete=models.PROTECT, related_name="+",
+        help_text="What the worker read on the host just before the first cell.",
+    )  # fmt: skip
     digest = models.CharField(
         max_length=64, help_text="SHA-256 of the canonical plan; the authorisation is bound to it."
     )
@@ -192,6 +199,9 @@ class Attempt(models.Model):
 
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="attempts")
     number = models.PositiveIntegerField()
+    authorization = models.ForeignKey(
+        Authorization, on_delete=models.PROTECT, related_name="+", help_text="The leave that was in force at the claim."
+    )
     worker = models.CharField(max_length=200)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)

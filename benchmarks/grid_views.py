@@ -21,7 +21,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django_htmx.http import ptag
 
 from benchmarks import drafts, grid_tables, plans, queries, runs, tasks
-from benchmarks.access import AUTHORIZE, EVERYONE, OPERATE, RUN, STOP, allow, confirmed_by_password, person
+from benchmarks.access import AUTHORIZE, EVERYONE, OPERATE, RUN, STOP, allow, confirmed_by_password, person, posted
 from benchmarks.gates import NOT_SAFE
 from benchmarks.models import Authorization, Cell, Conditions, Grid
 from benchmarks.permits import in_force
@@ -100,7 +100,7 @@ def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
         "resumable": _resumable(grid, cells),
     }
     htmx = bool(getattr(request, "htmx", False))
-    response = render(request, f"benchmarks/{'bits/grid_live_now' if htmx else 'grid_live'}.html", context)
+    response = render(request, f"benchmarks/{'parts/grid_live_now' if htmx else 'grid_live'}.html", context)
     patch_vary_headers(response, ["HX-Request"])
     return response
 
@@ -110,7 +110,7 @@ def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
 def grid_authorize(request: HttpRequest, pk: int) -> HttpResponse:
     """What exactly would run, and leave for it; the person types their password again."""
     grid, who = _grid(request, pk), person(request)
-    form = AuthorizeForm(request.POST or None, grid=grid, initial=_offered(grid))
+    form = AuthorizeForm(posted(request), grid=grid, initial=_offered(grid))
     refused = runs.authorize_refusal(grid, who.user)
     if request.method == "POST":
         if refused:
@@ -176,7 +176,7 @@ def grid_conditions(request: HttpRequest, pk: int, phase: str) -> HttpResponse:
         raise Http404("Conditions are recorded before and after.")
     kept = grid.conditions.filter(phase=phase).select_related("recorded_by").first()
     refused = "" if kept else _conditions_refusal(grid, phase)
-    form = ConditionsForm(request.POST or None, initial={"at": timezone.localtime()} | _room_before(grid))
+    form = ConditionsForm(posted(request), initial={"at": timezone.localtime()} | _room_before(grid))
     if request.method == "POST" and (kept or refused):
         form.add_error(None, refused or "These conditions are recorded already.")
     elif request.method == "POST" and form.is_valid():

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import DurationField, ExpressionWrapper, F, Sum
 
 from benchmarks.models import Attempt, Authorization, Cell, Grid
-from benchmarks.queries import digest_of_grid, live_authorization
+from benchmarks.queries import live_authorization, plan_changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,10 @@ def target_refusal(*addresses: str) -> str | None:
 
 
 def _bound(grid: Grid, leave: Authorization) -> Refusal | None:
-    if leave.grid_digest != grid.digest or digest_of_grid(grid) != grid.digest:
-        return Refusal(f"The plan changed after authorisation {leave} was given.", final=True)
+    if leave.grid_digest != grid.digest or plan_changed(grid):
+        return Refusal(
+            f"The plan changed after authorisation {leave} was given, or what is declared of its host.", final=True
+        )
     if leave.target != grid.runtime.endpoint:
         return Refusal(
             f"Authorisation {leave} is for {leave.target}, the runtime is at {grid.runtime.endpoint}.", final=True
@@ -85,7 +87,7 @@ def _concurrency(leave: Authorization, setting: int) -> Refusal | None:
 
 def _what_is_left(grid: Grid, leave: Authorization, at: datetime) -> Permit | Refusal:
     requests, tokens = _spent(grid, leave)
-    minutes_left = leave.max_minutes - _minutes_used(grid, leave)
+    minutes_left = leave.max_minutes - _minutes_used(leave)
     requests_left, tokens_left = leave.max_requests - requests, leave.max_tokens - tokens
     if requests_left <= 0:
         return Refusal(f"Authorisation {leave} allows {leave.max_requests} requests, all sent.", final=True)
@@ -103,8 +105,8 @@ def _spent(grid: Grid, leave: Authorization) -> tuple[int, int]:
     return sum(int(s.get("requests", 0)) for s in spent), sum(int(s.get("tokens", 0)) for s in spent)
 
 
-def _minutes_used(grid: Grid, leave: Authorization) -> float:
+def _minutes_used(leave: Authorization) -> float:
     took = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
-    attempts = Attempt.objects.filter(cell__grid=grid, started_at__gte=leave.authorized_at, ended_at__isnull=False)
+    attempts = Attempt.objects.filter(authorization=leave, ended_at__isnull=False)
     total: timedelta | None = attempts.aggregate(total=Sum(took))["total"]
     return total.total_seconds() / 60 if total else 0.0

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
-from django.db.models import QuerySet
+from django.db import connection
+from django.db.models import F, QuerySet
+from django.utils import timezone
 
 from benchmarks.audit import digest_of
 from benchmarks.engine.plan import GridLimits
 from benchmarks.engine.summary_types import CellSummary, from_json
-from benchmarks.models import Authorization, Cell, Conditions, EvidenceChunk, Grid, HardwareProbe
+from benchmarks.models import Attempt, Authorization, Cell, Conditions, EvidenceChunk, Grid, Hardware, HardwareProbe
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,11 @@ class CellEvidence:
 
 @dataclass(frozen=True, slots=True)
 class GridEvidence:
-    """A grid with everything a judge or a statement may say about it."""
+    """A grid with everything a judge or a statement may say about it.
+
+    `leaves` are the authorisations that the kept attempts ran under, in the order they were given; `authorization` is
+    the last of them, or the one in force where nothing has run. `probe` is what the worker read before the first cell.
+    """
 
     grid: Grid
     limits: GridLimits
@@ -43,6 +49,7 @@ class GridEvidence:
     class_names: tuple[str, ...]
     cells: tuple[CellEvidence, ...]
     conditions: tuple[Conditions, ...]
+    leaves: tuple[Authorization, ...]
     authorization: Authorization | None
     probe: HardwareProbe | None
 
@@ -74,6 +81,16 @@ class Progress:
     eta_s: float | None
 
 
+def database_now() -> datetime:
+    """The time by the database's clock, which all workers and sweeps share; SQLite's is the clock of this host."""
+    if connection.vendor == "sqlite":
+        return timezone.now()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT STATEMENT_TIMESTAMP()")
+        found: datetime = cursor.fetchone()[0]
+    return found
+
+
 def grids_of(team_id: int) -> QuerySet[Grid]:
     return Grid.objects.filter(team_id=team_id).select_related("hardware", "runtime", "workload", "drawn_by")
 
@@ -88,7 +105,7 @@ def digest_of_grid(grid: Grid) -> str:
         {
             "runtime": grid.runtime.digest,
             "workload": grid.workload.digest,
-            "hardware": grid.hardware.slug,
+            "hardware": grid.declared,
             "endpoint": grid.runtime.endpoint,
             "settings": list(grid.setting_values),
             "classes": list(grid.class_names),
@@ -99,6 +116,23 @@ def digest_of_grid(grid: Grid) -> str:
             "objective": grid.objective_digest,
         }
     )
+
+
+DECLARED = ("slug", "name", "place", "cpu", "ram_gib", "gpu", "gpu_count", "vram_gib", "power_cap_w")
+"""What a grid keeps of its host as people declared it."""
+
+_PHYSICAL = ("cpu", "ram_gib", "gpu", "gpu_count", "vram_gib", "power_cap_w")
+
+
+def declared_of(hardware: Hardware) -> dict[str, object]:
+    """The host's declared facts, to be frozen into a grid."""
+    return {name: getattr(hardware, name) for name in DECLARED}
+
+
+def plan_changed(grid: Grid) -> bool:
+    """Whether the plan, its runtime, or what is declared of the host's parts is not what was drawn."""
+    declared = any(grid.declared.get(name) != getattr(grid.hardware, name) for name in _PHYSICAL)
+    return declared or digest_of_grid(grid) != grid.digest
 
 
 def live_authorization(grid: Grid) -> Authorization | None:
@@ -112,6 +146,7 @@ def live_authorization(grid: Grid) -> Authorization | None:
 def evidence(grid: Grid) -> GridEvidence:
     """Everything about one grid in five queries, whatever its size; raw samples stay where they are."""
     cells = grid.cells.select_related("evidence").order_by("position")
+    leaves = leaves_of(grid)
     return GridEvidence(
         grid=grid,
         limits=limits_of(grid),
@@ -119,10 +154,17 @@ def evidence(grid: Grid) -> GridEvidence:
         class_names=tuple(grid.class_names),
         cells=tuple(_cell_evidence(cell) for cell in cells),
         conditions=tuple(grid.conditions.select_related("recorded_by")),
-        authorization=live_authorization(grid)
-        or grid.authorizations.select_related("authorized_by", "requested_by").first(),
-        probe=grid.hardware.probes.first(),
+        leaves=leaves,
+        authorization=leaves[-1] if leaves else live_authorization(grid),
+        probe=grid.probe,
     )
+
+
+def leaves_of(grid: Grid) -> tuple[Authorization, ...]:
+    """The authorisations under which the evidence that is kept came about, oldest first."""
+    kept = Attempt.objects.filter(cell__grid=grid, cell__evidence__attempt=F("number")).values("authorization")
+    found = Authorization.objects.filter(pk__in=kept).select_related("authorized_by", "requested_by")
+    return tuple(found.order_by("authorized_at", "pk"))
 
 
 def _cell_evidence(cell: Cell) -> CellEvidence:

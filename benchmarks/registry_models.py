@@ -108,9 +108,9 @@ class Hardware(Registered):
 
 
 class HardwareProbe(models.Model):
-    """Facts that a worker read on the host itself: beside the declared ones, never over them."""
+    """Facts that a worker read on the host itself: beside the declared ones, never over them. Written once."""
 
-    hardware = models.ForeignKey(Hardware, on_delete=models.CASCADE, related_name="probes")
+    hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="probes")
     at = models.DateTimeField()
     worker = models.CharField(max_length=200)
     facts = models.JSONField(default=dict)

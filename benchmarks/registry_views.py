@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 
 from benchmarks import registry
-from benchmarks.access import EVERYONE, OPERATE, REGISTER_HOST, allow, person
+from benchmarks.access import EVERYONE, OPERATE, REGISTER_HOST, allow, person, posted
 from benchmarks.audit_views import audit_list
 from benchmarks.endpoint_views import endpoint_check, endpoint_check_detail, prefilled
 from benchmarks.facts import declared_beside_probed, worker_state
@@ -58,7 +58,7 @@ def hardware_list(request: HttpRequest) -> HttpResponse:
 @allow(REGISTER_HOST)
 def hardware_new(request: HttpRequest) -> HttpResponse:
     who = person(request)
-    form = HardwareForm(request.POST or None, team=who.team)
+    form = HardwareForm(posted(request), team=who.team)
     if request.method == "POST" and form.is_valid():
         host = registry.register_hardware(
             team=who.team, by=who.user, slug=form.cleaned_data["slug"], values=form.cleaned_data
@@ -94,7 +94,7 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 def hardware_edit(request: HttpRequest, slug: str) -> HttpResponse:
     who = person(request)
     host = get_object_or_404(Hardware, team=who.team, slug=slug)
-    form = HardwareForm(request.POST or None, instance=get_object_or_404(Hardware, pk=host.pk), team=who.team)
+    form = HardwareForm(posted(request), instance=get_object_or_404(Hardware, pk=host.pk), team=who.team)
     if request.method == "POST" and form.is_valid():
         changes = registry.edit_hardware(
             hardware=host, by=who.user, values=form.cleaned_data, reason=form.cleaned_data["reason"]

@@ -17,10 +17,11 @@ from benchmarks import audit, claims
 from benchmarks.gates import NOT_SAFE
 from benchmarks.models import Authorization, Cell, Grid
 from benchmarks.permits import Refusal, in_force, permit
-from benchmarks.queries import digest_of_grid, live_authorization
+from benchmarks.queries import live_authorization, plan_changed
 
 OPEN = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
 HOW = ("drain", "cancel")
+CHANGED = "The plan, its runtime or what is declared of its host changed since the grid was drawn. Draw a new grid."
 
 
 class RunRefused(ValueError):
@@ -115,8 +116,8 @@ def resume(*, grid: Grid, by: AbstractBaseUser) -> None:
     leave = live_authorization(grid)
     if leave is None or not in_force(leave, timezone.now()):
         raise RunRefused("The authorisation of this grid has ended. A host owner has to authorise it again.")
-    if digest_of_grid(grid) != grid.digest:
-        raise RunRefused("The plan or its runtime changed since the grid was drawn. Draw a new grid.")
+    if plan_changed(grid):
+        raise RunRefused(CHANGED)
     with transaction.atomic():
         _move(grid, (Grid.Status.STOPPED,), Grid.Status.RUNNING, "Only a stopped grid can be resumed.")
         left = grid.cells.filter(Q(status=Cell.Status.NOT_RUN) | Q(status=Cell.Status.INTERRUPTED))
@@ -163,8 +164,8 @@ def authorize_refusal(grid: Grid, by: AbstractBaseUser) -> str | None:
         return "You drew this grid. Another host owner has to authorise it."
     if grid.status not in (Grid.Status.DRAFT, Grid.Status.STOPPED):
         return f"This grid is {grid.get_status_display().lower()}; it cannot be authorised now."
-    if digest_of_grid(grid) != grid.digest:
-        return "The plan or its runtime changed since the grid was drawn. Draw a new grid."
+    if plan_changed(grid):
+        return CHANGED
     return None
 
 

@@ -9,8 +9,10 @@ import contextlib
 import fcntl
 import logging
 import os
+import time
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import msgspec
 from celery import shared_task
@@ -20,8 +22,8 @@ from django.db import DatabaseError, connections
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from benchmarks import audit, claims, plans, probe, runs
-from benchmarks.models import Cell, EndpointCheck, Hardware, HardwareProbe
+from benchmarks import claims, plans, probe, queries, runs
+from benchmarks.models import Cell, EndpointCheck, Hardware
 from benchmarks.permits import target_refusal
 
 log = logging.getLogger(__name__)
@@ -63,10 +65,15 @@ def ring(slug: str) -> None:
     from benchmarks import worker
 
     with _one_load_here() as free:
+        free = free and not resting()
         claim = claims.claim_next_cell(hardware_slugs=[slug], worker=probe.claimant()) if free else None
         if claim is None:
             return
-        worker.run_cell(claim)
+        in_touch = worker.run_cell(claim)
+    if not in_touch:
+        log.error("no heartbeat for half of %g s during cell %s: resting", settings.STALE_AFTER_S, claim.cell_id)
+        _rest_file().touch()
+        return
     ring_bell(slug)
 
 
@@ -74,7 +81,7 @@ def ring(slug: str) -> None:
 def sweep() -> None:
     """Makes good what got lost: dead attempts, ended authorisations, bells nobody heard, checks nobody made."""
     now = timezone.now()
-    claims.interrupt_stale(at=now)
+    claims.interrupt_stale(at=queries.database_now())
     runs.close_unauthorized(at=now)
     waiting = Cell.objects.filter(
         status=Cell.Status.QUEUED, grid__status__in=runs.OPEN, grid__stop_requested=""
@@ -90,18 +97,16 @@ def sweep() -> None:
 
 @shared_task(name="benchmarks.tasks.probe_hardware")
 def probe_hardware(slug: str) -> None:
-    """Stores what this host is, beside what a person declared; a probe like the last one is not stored again."""
+    """Stores what this host is, beside what a person declared."""
     if not serves(slug):
         return
     hardware = Hardware.objects.filter(slug=slug).first()
     if hardware is None:
         return
-    facts, now, name = probe.host_facts(), timezone.now(), probe.claimant_host(probe.claimant())
-    digest = audit.digest_of(facts)
-    last = hardware.probes.first()
-    if last is None or last.digest != digest:
-        HardwareProbe.objects.create(hardware=hardware, at=now, worker=name, facts=facts, digest=digest)
-    Hardware.objects.filter(pk=hardware.pk).update(worker_seen_at=now, worker_name=name)
+    # Imported late, as the worker is: it loads the HTTP client.
+    from benchmarks import preflight
+
+    preflight.keep_probe(hardware)
 
 
 @shared_task(name="benchmarks.tasks.check_endpoint")
@@ -164,6 +169,19 @@ def _sweep_checks(now: object) -> None:
     )
     for check in waiting.filter(asked_at__lt=timezone.now() - CHECK_RING_AFTER).select_related("hardware"):
         ask_for_check(check)
+
+
+def resting() -> bool:
+    """Whether a worker here was lately out of touch with the database; it starts no cell until others had their time."""
+    try:
+        rested_s = time.time() - _rest_file().stat().st_mtime
+    except FileNotFoundError:
+        return False
+    return rested_s < float(settings.STALE_AFTER_S)
+
+
+def _rest_file() -> Path:
+    return Path(settings.VAR) / "cells" / "out-of-touch"
 
 
 @contextlib.contextmanager

@@ -50,8 +50,8 @@ def _used(column: str, row: str) -> str:
 
 
 _PLAN = (
-    "digest", "hardware_id", "runtime_id", "workload_id", "setting_values", "class_names", "repeats", "window_s", "warmup_s",
-    "limits", "objective_digest", "objective_set_at", "simulated",
+    "digest", "declared", "hardware_id", "runtime_id", "workload_id", "setting_values", "class_names", "repeats", "window_s",
+    "warmup_s", "limits", "objective_digest", "objective_set_at", "simulated",
 )  # fmt: skip
 _RUNTIME = (
     "slug", "version", "digest", "hardware_id", "kind", "runtime_version", "endpoint", "model_name", "model_digest", "flags",
@@ -61,18 +61,48 @@ _LEAVE = (
     "grid_id", "grid_digest", "requested_by_id", "authorized_by_id", "authorized_at", "target", "valid_from", "valid_until",
     "max_concurrency", "max_requests", "max_tokens", "max_minutes", "max_temperature_c", "max_power_w",
 )  # fmt: skip
+_PROPOSAL = (
+    "grid_id", "objective_id", "setting", "rollback_setting", "verdict", "grade", "digest", "reason", "measured_by_id",
+    "proposed_by_id", "proposed_at",
+)  # fmt: skip
+_DECISION = ("decided_by_id", "decided_at", "decision_reason")
+_STEPS = (
+    "(OLD.status = 'proposed' AND NEW.status IN ('approved', 'rejected', 'withdrawn')) "
+    "OR (OLD.status = 'approved' AND NEW.status = 'withdrawn')"
+)
+"""The steps that a choice may take; one that a statement rests on takes none."""
 _MEASURED = ("benchmarks_grid", "benchmarks_cell")
 
 RULES: tuple[Rule, ...] = (
     *_frozen("benchmarks_event", "an audit event"),
     *_frozen("benchmarks_evidence", "evidence"),
     *_frozen("benchmarks_evidencechunk", "evidence"),
+    *_frozen("benchmarks_hardwareprobe", "what a worker read of its host"),
+    *_frozen("benchmarks_conditions", "recorded conditions"),
     *_frozen("capacity_statement", "an issued statement"),
     Rule("measured_cell", "benchmarks_cell", "UPDATE", "a measured cell never changes", when="OLD.status = 'measured'"),
     Rule("cell_no_delete", "benchmarks_cell", "DELETE", "cells are never deleted"),
+    Rule(
+        "attempt_leave", "benchmarks_attempt", "UPDATE", "the authorisation of an attempt never changes",
+        changes=("cell_id", "number", "authorization_id", "worker", "started_at"),
+    ),
+    Rule(
+        "attempt_leave_of_grid", "benchmarks_attempt", "INSERT", "an attempt runs under an authorisation of its own grid",
+        when="NOT EXISTS (SELECT 1 FROM benchmarks_cell c JOIN benchmarks_authorization a ON a.grid_id = c.grid_id "
+        "WHERE c.id = NEW.cell_id AND a.id = NEW.authorization_id)",
+        needs=("benchmarks_cell", "benchmarks_authorization"),
+    ),
     Rule("attempt_no_delete", "benchmarks_attempt", "DELETE", "attempts are never deleted"),
     Rule(
         "grid_drawer", "benchmarks_grid", "UPDATE", "who drew a grid never changes", changes=("drawn_by_id", "drawn_at")
+    ),
+    Rule(
+        "grid_probe", "benchmarks_grid", "UPDATE", "what a worker read before the first cell never changes",
+        changes=("probe_id",), when="OLD.probe_id IS NOT NULL",
+    ),
+    Rule(
+        "grid_start", "benchmarks_grid", "UPDATE", "when a grid started never changes",
+        changes=("started_at",), when="OLD.started_at IS NOT NULL",
     ),
     Rule(
         "measured_plan", "benchmarks_grid", "UPDATE", "the plan of a measured grid never changes",
@@ -98,9 +128,24 @@ RULES: tuple[Rule, ...] = (
         needs=("benchmarks_grid",),
     ),
     Rule(
-        "choice_people", "capacity_choice", "UPDATE", "the grid, measurer and proposer of a choice never change",
-        changes=("grid_id", "measured_by_id", "proposed_by_id"),
+        "choice_begins", "capacity_choice", "INSERT", "a choice begins as a proposal that nobody has decided about",
+        when="NEW.status <> 'proposed' OR NEW.decided_by_id IS NOT NULL OR NEW.decided_at IS NOT NULL",
     ),
+    Rule("choice_kept", "capacity_choice", "UPDATE", "what was proposed never changes", changes=_PROPOSAL),
+    Rule(
+        "choice_decided_once", "capacity_choice", "UPDATE", "a decision never changes",
+        changes=_DECISION, when="OLD.status <> 'proposed'",
+    ),
+    Rule(
+        "choice_steps", "capacity_choice", "UPDATE", "a choice does not take this step",
+        changes=("status",), when=f"NOT ({_STEPS})",
+    ),
+    Rule(
+        "choice_stated", "capacity_choice", "UPDATE", "a choice that a statement rests on stays approved",
+        changes=("status",), when="EXISTS (SELECT 1 FROM capacity_statement s WHERE s.choice_id = OLD.id)",
+        needs=("capacity_statement",),
+    ),
+    Rule("choice_no_delete", "capacity_choice", "DELETE", "choices are never deleted"),
     Rule(
         "statement_grounds", "capacity_statement", "INSERT",
         "a statement needs an approved choice, and the authorisation and conditions of the same grid",
@@ -130,7 +175,7 @@ RULES: tuple[Rule, ...] = (
 
 NO_TRUNCATE = (
     "benchmarks_event", "benchmarks_cell", "benchmarks_attempt", "benchmarks_evidence", "benchmarks_evidencechunk",
-    "benchmarks_authorization", "capacity_statement",
+    "benchmarks_authorization", "benchmarks_conditions", "benchmarks_hardwareprobe", "capacity_choice", "capacity_statement",
 )  # fmt: skip
 """Row triggers do not see TRUNCATE; on PostgreSQL a statement-level one refuses it."""
 

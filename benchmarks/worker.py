@@ -1,7 +1,7 @@
 """Runs one claimed cell: a child process that loads no Django does the load, this one watches, then stores the result.
 
-The child ends when its stdin closes, so it cannot outlive the worker. This process beats about once a second, and
-passes a stop on to the child: "drain" or "cancel" as a line on stdin.
+The child ends when its stdin closes, so it cannot outlive the worker. This process beats every HEARTBEAT_S, and passes
+a stop on to the child: "drain" or "cancel" as a line on stdin.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
-from benchmarks import claims, plans
+from benchmarks import claims, plans, preflight
 from benchmarks.claims import Claim, Pulse
 from benchmarks.engine import columns as engine_columns
 from benchmarks.engine import plan as engine_plan
@@ -32,12 +32,11 @@ from benchmarks.engine import summary as engine_summary
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.models import Cell
-from benchmarks.permits import Permit, permit, target_refusal
+from benchmarks.permits import Permit, permit
 from benchmarks.records import parquet
 
 log = logging.getLogger(__name__)
 
-WATCH_EVERY_S = 1.0
 DRAIN_AT_MOST_S = 60.0
 CANCEL_AT_MOST_S = 10.0
 STORE_TRIES = 10
@@ -59,30 +58,35 @@ class _Watch:
     progress: dict[str, object] = field(default_factory=dict)
     asked: str = ""
     asked_at: float = 0.0
+    heard_at: float = field(default_factory=time.monotonic)
+    out_of_touch: bool = False
 
 
-def run_cell(claim: Claim) -> None:
-    """Runs the claimed attempt to its end: recorded, given back, or interrupted and queued again."""
+def run_cell(claim: Claim) -> bool:
+    """Runs the claimed attempt to its end: recorded, given back, or interrupted and queued again.
+
+    False when this worker could not heartbeat for half of the time after which others take it for dead: it has finished
+    this cell and starts no other for now, as another worker may be about to load the host.
+    """
     cell = Cell.objects.select_related("grid__runtime", "grid__workload", "grid__hardware").get(pk=claim.cell_id)
     leave = permit(cell.grid, setting=cell.setting, at=timezone.now())
     if not isinstance(leave, Permit):
         claims.give_back(claim=claim, reason=leave.reason)
-        return
-    runtime = cell.grid.runtime
-    refused = target_refusal(runtime.endpoint, runtime.metrics_url, runtime.gpu_metrics_url)
-    if refused:
+        return True
+    preflight.freeze_probe(cell.grid)
+    if refused := preflight.refusal(cell.grid):
         claims.give_back(claim=claim, reason=refused)
-        return
+        return True
     try:
         plan = plans.cell_plan(cell=cell, permit=leave)
     except ValueError as error:
         claims.give_back(claim=claim, reason=f"The workload cannot be read: {error}")
-        return
+        return True
     with _folder(claim) as folder:
-        _run_plan(claim, plan, folder)
+        return not _run_plan(claim, plan, folder).out_of_touch
 
 
-def _run_plan(claim: Claim, plan: CellPlan, folder: Path) -> None:
+def _run_plan(claim: Claim, plan: CellPlan, folder: Path) -> _Watch:
     (folder / "plan.json").write_bytes(engine_plan.encode(plan))
     with (folder / "stderr").open("wb") as stderr:
         child = subprocess.Popen(
@@ -99,8 +103,9 @@ def _run_plan(claim: Claim, plan: CellPlan, folder: Path) -> None:
         _end(child)
     if watch.pulse.lost:
         log.warning("cell %s: attempt %s was taken over, its result is dropped", claim.cell_id, claim.attempt)
-        return
-    _conclude(claim, plan, folder, watch, child.returncode)
+    else:
+        _conclude(claim, plan, folder, watch, child.returncode)
+    return watch
 
 
 def _watched(claim: Claim, child: subprocess.Popen[bytes]) -> _Watch:
@@ -111,7 +116,7 @@ def _watched(claim: Claim, child: subprocess.Popen[bytes]) -> _Watch:
     reader.start()
     while child.poll() is None and not watch.pulse.lost:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(WATCH_EVERY_S)
+            child.wait(settings.HEARTBEAT_S)
         _take_progress(watch, lines)
         _beat(claim, watch)
         _pass_on(watch, child)
@@ -123,9 +128,14 @@ def _watched(claim: Claim, child: subprocess.Popen[bytes]) -> _Watch:
 def _beat(claim: Claim, watch: _Watch) -> None:
     try:
         watch.pulse = claims.beat(claim=claim, progress=watch.progress)
+        heard_at = time.monotonic()
     except DatabaseError as error:
         log.warning("cell %s: no heartbeat (%s)", claim.cell_id, error)
         close_old_connections()
+        heard_at = watch.heard_at
+    # A beat that came through late counts too: until then nobody knew that this worker lives.
+    watch.out_of_touch |= time.monotonic() - watch.heard_at >= settings.STALE_AFTER_S / 2
+    watch.heard_at = heard_at
 
 
 def _pass_on(watch: _Watch, child: subprocess.Popen[bytes]) -> None:

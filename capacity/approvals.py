@@ -9,12 +9,12 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from benchmarks import audit
 from benchmarks.models import Conditions, Grid
-from benchmarks.queries import live_authorization
+from benchmarks.queries import leaves_of
 from capacity import documents
 from capacity.assessment.choose import headroom
 from capacity.assessment.verdict import SettingRow
@@ -29,6 +29,9 @@ NO_DEMONSTRATION_KEY = (
     "Make one with `manage.py make_keys --demonstration`."
 )
 NO_REAL_KEY = "This site has no signing key. Make one with `manage.py make_keys`."
+NUMBER_TRIES = 5
+"""How often a number is taken anew when another signer was quicker."""
+
 PROPOSABLE = (Grid.Status.MEASURED, Grid.Status.STOPPED)
 
 
@@ -86,14 +89,20 @@ def decide(*, choice: Choice, by: AbstractBaseUser, approve: bool, reason: str) 
 
 
 def withdraw(*, choice: Choice, by: AbstractBaseUser, reason: str) -> None:
-    """Takes back an undecided proposal."""
+    """Takes back a proposal, or an approval that no statement rests on, so that the grid can be proposed again."""
     with transaction.atomic():
-        changed = Choice.objects.filter(pk=choice.pk, status=Choice.Status.PROPOSED).update(
-            status=Choice.Status.WITHDRAWN
-        )
-        if not changed:
-            raise Refused("Only a proposal that nobody has decided about can be withdrawn.")
+        held = Choice.objects.select_for_update().get(pk=choice.pk)
+        if not withdrawable(held):
+            raise Refused("Only a proposal, or an approval that no statement rests on, can be withdrawn.")
+        Choice.objects.filter(pk=held.pk).update(status=Choice.Status.WITHDRAWN)
         _record(choice, by, "withdrew", reason)
+
+
+def withdrawable(choice: Choice) -> bool:
+    """Whether it may still be taken back."""
+    if choice.status == Choice.Status.APPROVED:
+        return not choice.statements.exists()
+    return choice.status == Choice.Status.PROPOSED
 
 
 def obstacles(choice: Choice) -> list[str]:
@@ -103,13 +112,14 @@ def obstacles(choice: Choice) -> list[str]:
     found = []
     if _conditions(choice.grid) is None:
         found.append("No conditions are recorded for this grid. Record room and power on the grid's page first.")
-    if live_authorization(choice.grid) is None:
-        found.append("The grid has no authorisation in force, so nobody answers for the load it put on the host.")
+    if not leaves_of(choice.grid):
+        found.append("No cell of this grid ran under an authorisation, so nobody answers for the load on the host.")
     return found
 
 
 def title_for(choice: Choice) -> str:
-    return f"{choice.grid.workload.name} on {choice.grid.hardware.name}"[:120]
+    host = choice.grid.declared.get("name") or choice.grid.hardware.name
+    return f"{choice.grid.workload.name} on {host}"[:120]
 
 
 def issue_statement(*, choice: Choice, by: AbstractBaseUser, title: str, valid_days: int) -> Statement:
@@ -118,43 +128,74 @@ def issue_statement(*, choice: Choice, by: AbstractBaseUser, title: str, valid_d
     if choice.status != Choice.Status.APPROVED:
         raise Refused("Only an approved setting can be stated.")
     missing = obstacles(choice)
-    conditions, authorization = _conditions(choice.grid), live_authorization(choice.grid)
-    if missing or conditions is None or authorization is None:
+    conditions = _conditions(choice.grid)
+    if missing or conditions is None:
         raise Refused(" ".join(missing))
     keyset = _keyset(choice)
     result = result_of(choice.grid)
     if _digest(result, choice.setting) != choice.digest:
-        raise Refused("The evidence or its judgement changed since this was approved. Propose it again.")
-    with transaction.atomic():
+        raise Refused(
+            "The evidence or its judgement changed since this was approved. Withdraw the approval and propose it again."
+        )
+    for _ in range(NUMBER_TRIES):
         now = timezone.now().replace(microsecond=0)
         plan = documents.Issue(
             number=_next_number(now.year), title=title, by=by, at=now, valid_until=now + timedelta(days=valid_days),
             demonstration=keyset.entry.demonstration,
         )  # fmt: skip
+        # Rendering and signing take seconds, so they stand outside the transaction; the number is settled by the insert.
+        signed = _signed(choice, result, conditions, plan, keyset)
+        if statement := _stored(choice, result, conditions, plan, keyset, signed):
+            return statement
+    raise Refused("Other statements are being issued at this moment. Try again in a minute.")
+
+
+def _signed(
+    choice: Choice, result: Result, conditions: Conditions, plan: documents.Issue, keyset: KeySet
+) -> signing.SignedStatement:
+    try:
+        document = documents.build(choice=choice, result=result, conditions=conditions, issue=plan)
+        return signing.issue(document, keyset)
+    except ValueError as contradiction:
+        raise Refused(str(contradiction)) from contradiction
+
+
+def _stored(
+    choice: Choice,
+    result: Result,
+    conditions: Conditions,
+    plan: documents.Issue,
+    keyset: KeySet,
+    signed: signing.SignedStatement,
+) -> Statement | None:
+    """The stored statement; None when another one took the number first."""
+    with transaction.atomic():
+        # Held to the end, so that nobody withdraws what is being stated.
+        if Choice.objects.select_for_update().get(pk=choice.pk).status != Choice.Status.APPROVED:
+            raise Refused("The approval was withdrawn while the statement was made.")
         try:
-            document = documents.build(
-                choice=choice, result=result, authorization=authorization, conditions=conditions, issue=plan
-            )
-            signed = signing.issue(document, keyset)
-        except ValueError as contradiction:
-            raise Refused(str(contradiction)) from contradiction
-        statement = Statement.objects.create(
-            number=plan.number,
-            choice=choice,
-            authorization=authorization,
-            conditions=conditions,
-            key=_key_row(keyset.entry),
-            demonstration=keyset.entry.demonstration,
-            simulated=choice.grid.simulated,
-            envelope=signed.envelope,
-            pdf=signed.pdf,
-            digest=signed.digest,
-            issued_by_id=by.pk,
-            issued_at=plan.at,
-            valid_until=plan.valid_until,
-        )
+            with transaction.atomic():
+                statement = Statement.objects.create(
+                    number=plan.number,
+                    choice=choice,
+                    authorization=result.evidence.leaves[-1],
+                    conditions=conditions,
+                    key=_key_row(keyset.entry),
+                    demonstration=keyset.entry.demonstration,
+                    simulated=choice.grid.simulated,
+                    envelope=signed.envelope,
+                    pdf=signed.pdf,
+                    digest=signed.digest,
+                    issued_by_id=plan.by.pk,
+                    issued_at=plan.at,
+                    valid_until=plan.valid_until,
+                )
+        except IntegrityError:
+            if not Statement.objects.filter(number=plan.number).exists():
+                raise
+            return None
         audit.record(
-            actor=by.get_username(),
+            actor=plan.by.get_username(),
             verb="issued",
             subject=f"statement {statement.number}",
             team=choice.grid.team,
@@ -169,10 +210,11 @@ def document_of(statement: Statement) -> Document:
 
 
 def _digest(result: Result, setting: int) -> str:
-    """Bound to setting, evidence, grade and rollback: a change of any voids the approval."""
+    """Bound to setting, evidence, hardware, grade and rollback: a change of any voids the approval."""
     verdict, evidence = result.verdict, result.evidence
-    parts = [evidence.grid.digest, evidence.manifest_sha256(), setting, verdict.grade, _rollback(result, setting)]
-    return audit.digest_of([*parts, verdict.method_version])
+    read = evidence.probe.digest if evidence.probe else None
+    parts = [evidence.grid.digest, evidence.grid.declared, read, evidence.manifest_sha256(), setting, verdict.grade]
+    return audit.digest_of([*parts, _rollback(result, setting), verdict.method_version])
 
 
 def _rollback(result: Result, setting: int) -> int | None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from benchmarks.access import APPROVE, EVERYONE, PROPOSE, SIGN, allow, confirmed_by_password, person, public
+from benchmarks.access import APPROVE, EVERYONE, PROPOSE, SIGN, allow, confirmed_by_password, person, posted, public
 from benchmarks.models import Grid
 from capacity import approvals
 from capacity.decision_forms import DecideForm, IssueForm, ProposeForm, WithdrawForm
@@ -50,7 +50,7 @@ def grid_propose(request: HttpRequest, pk: int) -> HttpResponse:
     verdict = result_of(grid).verdict
     safe = [row.setting for row in verdict.rows if row.safe]
     form = ProposeForm(
-        request.POST or None, settings=safe, initial={"setting": verdict.recommended, "reason": verdict.summary}
+        posted(request), settings=safe, initial={"setting": verdict.recommended, "reason": verdict.summary}
     )
     if request.method == "POST" and form.is_valid():
         try:
@@ -155,6 +155,7 @@ def _choice_page(
         "decide_form": decide,
         "issue_form": issue,
         "withdraw_form": WithdrawForm(),
+        "may_withdraw": who.may(PROPOSE) and approvals.withdrawable(choice),
         "may_decide": who.may(APPROVE) and choice.status == Choice.Status.PROPOSED,
         "own": who.user.pk in (choice.proposed_by_id, choice.measured_by_id),
         "may_issue": who.may(SIGN) and choice.status == Choice.Status.APPROVED,

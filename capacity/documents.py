@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
+import msgspec
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils import timezone
 
+from benchmarks import facts as host_facts
 from benchmarks.audit import head
 from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.models import Authorization, Conditions, Grid
@@ -47,9 +49,7 @@ class Issue:
     demonstration: bool
 
 
-def build(
-    *, choice: Choice, result: Result, authorization: Authorization, conditions: Conditions, issue: Issue
-) -> doc.Document:
+def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issue) -> doc.Document:
     """The document; raises ValueError with a sentence where it would contradict itself."""
     grid, verdict, facts = result.evidence.grid, result.verdict, result.facts
     limits = _limits(facts.limits, facts)
@@ -71,9 +71,9 @@ def build(
         rollback=_rollback_words(choice, verdict),
         not_tested=verdict.not_tested,
         ends_early=ENDS_EARLY,
-        grade="ungraded",
+        grade=_grade(choice),
         grade_reason=verdict.grade_reason,
-        signatures=_signatures(choice, authorization, grid, issue),
+        signatures=_signatures(choice, result.evidence.leaves, grid, issue),
         issued_at=issue.at,
         valid_until=issue.valid_until,
         demonstration=issue.demonstration,
@@ -207,21 +207,14 @@ def _memory(chosen: SettingRow | None) -> doc.Memory:
 
 def _tested(evidence: GridEvidence) -> doc.Tested:
     grid = evidence.grid
-    runtime, hardware, workload = grid.runtime, grid.hardware, grid.workload
-    declared = [
-        hardware.name,
-        hardware.cpu,
-        f"{hardware.ram_gib:g} GiB RAM" if hardware.ram_gib else "",
-        hardware.gpu or "no GPU declared",
-    ]
-    probe = evidence.probe.facts if evidence.probe else {}
+    runtime, workload = grid.runtime, grid.workload
     return doc.Tested(
         model=runtime.model_name
         + (f", sha256 {runtime.model_digest[:12]}" if runtime.model_digest else ", digest not recorded"),
         runtime=f"{runtime.get_kind_display()} {runtime.runtime_version or '(version not recorded)'}",
         flags=runtime.flags or "not recorded",
-        hardware_declared=", ".join(part for part in declared if part),
-        hardware_probed=str(probe.get("sentence") or "not probed"),
+        hardware_declared=host_facts.declared_words(grid.declared),
+        hardware_probed=host_facts.probed_words(evidence.probe),
         workload=f"{workload.name}, version {workload.version}",
         synthetic=True,
         seed=workload.seed,
@@ -259,14 +252,23 @@ def _operating_limits(choice: Choice, verdict: Verdict) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _signatures(choice: Choice, authorization: Authorization, grid: Grid, issue: Issue) -> tuple[doc.Signature, ...]:
+def _grade(choice: Choice) -> doc.Grade:
+    """The grade that was proposed and approved."""
+    try:
+        known: doc.Grade = msgspec.convert(choice.grade, doc.Grade)
+    except msgspec.ValidationError as unknown:
+        raise ValueError(f"A statement knows no grade called {choice.grade}.") from unknown
+    return known
+
+
+def _signatures(choice: Choice, leaves: Sequence[Authorization], grid: Grid, issue: Issue) -> tuple[doc.Signature, ...]:
     def name(person: AbstractBaseUser) -> str:
         return getattr(person, "get_full_name", lambda: "")() or person.get_username()
 
     assert choice.decided_by is not None
     assert choice.decided_at is not None
     return (
-        doc.Signature(did="Authorised by", name=name(authorization.authorized_by), at=authorization.authorized_at),
+        *(doc.Signature(did="Authorised by", name=name(a.authorized_by), at=a.authorized_at) for a in leaves),
         doc.Signature(did="Measured by", name=name(choice.measured_by), at=grid.finished_at or grid.drawn_at),
         doc.Signature(did="Proposed by", name=name(choice.proposed_by), at=choice.proposed_at),
         doc.Signature(did="Approved by", name=name(choice.decided_by), at=choice.decided_at),

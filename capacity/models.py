@@ -11,6 +11,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
+from django.utils import timezone
 
 from benchmarks.models import Authorization, Conditions, Grid, Team
 
@@ -43,6 +44,9 @@ class Objective(models.Model):
     digest = models.CharField(max_length=64, editable=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
+    set_at = models.DateTimeField(
+        default=timezone.now, editable=False, help_text="When the limits got the values that stand here."
+    )
 
     class Meta:
         ordering = ["slug", "-version"]

@@ -172,7 +172,7 @@ def _spec(who: Person, form: GridForm) -> GridSpec:
         warmup_s=cleaned["warmup_s"],
         limits=objectives.limits_of(objective),
         objective_digest=objective.digest,
-        objective_set_at=objective.created_at,
+        objective_set_at=objective.set_at,
         conditions=form.conditions(),
     )
 

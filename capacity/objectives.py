@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.db.models import Max
+from django.utils import timezone
 
 from benchmarks import audit
 from benchmarks.engine.plan import ClassLimits, GridLimits
@@ -62,6 +63,8 @@ def revise_objective(
         after = _kept(row, classes)
         if after == before:
             return objective
+        if row is not old or any(before[name] != after[name] for name in (*LIMITS, "classes")):
+            row.set_at = timezone.now()
         row.save()
         row.classes.all().delete()
         _write_classes(row, classes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.utils import timezone
 
+from benchmarks.facts import probed_words
 from benchmarks.models import Conditions, Grid, LengthClass
 from benchmarks.queries import CellEvidence, GridEvidence, evidence
 from benchmarks.runtimes.terms import queue_is_bounded
@@ -27,6 +28,7 @@ class Provenance:
     power: str
     date: str
     simulated: bool
+    probed: str = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -61,12 +63,13 @@ def facts_of(grid: Grid) -> GridFacts:
 def facts_from(found: GridEvidence) -> GridFacts:
     """What the judge is told; unknown stays None."""
     grid = found.grid
-    hardware, runtime = grid.hardware, grid.runtime
+    declared, runtime = grid.declared, grid.runtime
     queue = queue_is_bounded(runtime.kind)
     weights = (
         LengthClass.objects.filter(workload_id=grid.workload_id).order_by("position").values_list("name", "weight")
     )
-    per_card = hardware.vram_gib / max(hardware.gpu_count, 1) if hardware.vram_gib else None
+    vram_gib: float | None = declared.get("vram_gib")
+    per_card = vram_gib / max(declared.get("gpu_count") or 1, 1) if vram_gib else None
     return GridFacts(
         limits=found.limits,
         setting_values=found.setting_values,
@@ -86,18 +89,19 @@ def facts_from(found: GridEvidence) -> GridFacts:
 
 def provenance(found: GridEvidence) -> Provenance:
     grid = found.grid
-    hardware, runtime = grid.hardware, grid.runtime
+    declared, runtime = grid.declared, grid.runtime
     conditions = found.conditions[0] if found.conditions else None
     started = min((c.started_at for c in found.measured if c.started_at), default=grid.started_at)
-    parts = [hardware.name, hardware.gpu or hardware.cpu]
+    parts = [declared.get("name"), declared.get("gpu") or declared.get("cpu")]
     return Provenance(
-        hardware=", ".join(part for part in parts if part),
+        hardware=", ".join(str(part) for part in parts if part),
         runtime=f"{runtime.get_kind_display()} {runtime.runtime_version}".strip(),
         model=runtime.model_name,
         room=_room(conditions),
         power=conditions.get_power_source_display() if conditions else "power not recorded",
         date=f"{timezone.localtime(started):%d %b %Y, %H:%M %Z}" if started else "not started",
         simulated=grid.simulated,
+        probed=probed_words(found.probe),
     )
 
 
@@ -110,11 +114,12 @@ def _room(conditions: Conditions | None) -> str:
 
 
 def _has_gpu(found: GridEvidence) -> bool | None:
-    """What the worker saw, else what a person declared: an empty GPU field says that the host has none."""
+    """What the worker saw or a person declared. An empty field alone says nothing: None, nobody knows."""
     seen = found.probe.facts.get("gpus") if found.probe else None
-    if isinstance(seen, list):
-        return bool(seen)
-    return bool(found.grid.hardware.gpu or found.grid.hardware.gpu_count)
+    declared = found.grid.declared
+    if (isinstance(seen, list) and seen) or declared.get("gpu") or declared.get("gpu_count"):
+        return True
+    return None if seen is None else False
 
 
 def _cell_fact(cell: CellEvidence) -> CellFact:

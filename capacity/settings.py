@@ -6,8 +6,10 @@ Secrets come from the environment or, where it ends in _FILE, from the file it n
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
+import tempfile
 from pathlib import Path
 
 import environ
@@ -26,10 +28,19 @@ def _kept_secret(name: str) -> str:
     path = VAR / name
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(50))
+        # Web and worker start together: one of them makes the secret, and the file appears whole.
+        with (path.parent / f"{name}.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                _write_secret(path)
     return path.read_text().strip()
+
+
+def _write_secret(path: Path) -> None:
+    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(50))
+    Path(beside).replace(path)
 
 
 SECRET_KEY = env.str("SECRET_KEY", default="") or _kept_secret("secret-key")
@@ -88,7 +99,8 @@ else:
     }
     HARDWARE_QUEUE = env.str("HARDWARE_QUEUE", default="hardware")
 
-HEARTBEAT_S = env.float("HEADROOM_HEARTBEAT_S", default=5.0)
+# A beat brings progress to the live page and a stop to the worker, so it is much quicker than staleness needs.
+HEARTBEAT_S = env.float("HEADROOM_HEARTBEAT_S", default=1.0)
 STALE_AFTER_S = env.float("HEADROOM_STALE_AFTER_S", default=60.0)
 SWEEP_EVERY_S = env.float("HEADROOM_SWEEP_EVERY_S", default=5.0)
 CELERY_BEAT_SCHEDULE = {

@@ -144,6 +144,7 @@ def make_grid(
     repeats: int = 1,
     limits: GridLimits | None = None,
     conditions: RoomConditions | None = None,
+    recorded: bool = True,
     reason: str = "",
     **fields: Any,
 ) -> Grid:
@@ -165,6 +166,6 @@ def make_grid(
         "limits": limits or make_limits(classes=tuple(chosen_workload.classes.values_list("name", flat=True))),
         "objective_digest": "0" * 64,
         "objective_set_at": OBJECTIVE_SET_AT,
-        "conditions": conditions or make_room(),
+        "conditions": (conditions or make_room()) if recorded else None,
     } | fields
     return draft_grid(spec=GridSpec(**spec), drawn_by=drawn_by or make_user(team, Role.OPERATOR), reason=reason)

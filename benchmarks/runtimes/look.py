@@ -16,6 +16,7 @@ LOOK_TIMEOUT = httpx.Timeout(5.0)
 TEST_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 MAX_PAGE_BYTES = 2 * 1024 * 1024
 TEST_OUTPUT_TOKENS = 8
+SIMULATED_HEADER = "X-Headroom-Simulated"
 
 
 def open_client() -> httpx.Client:
@@ -32,6 +33,21 @@ def look_at(base_url: str, kind: str, api_key: str = "", client: httpx.Client | 
             if responses[path].status is None and len(responses) == 1:
                 break  # nobody there: the other pages would only cost their timeouts
     return read_look(kind, responses)
+
+
+def is_simulator(base_url: str, api_key: str = "", client: httpx.Client | None = None) -> bool | None:
+    """Whether Headroom's own simulator answers here, by its header or by the owner of its model; None when nobody answers."""
+    url = base_url.rstrip("/") + "/v1/models"
+    try:
+        with (
+            _client(client) as ours,
+            ours.stream("GET", url, headers=_headers(api_key), timeout=LOOK_TIMEOUT, follow_redirects=False) as answer,
+        ):
+            said = SIMULATED_HEADER in answer.headers
+            page = LookResponse(answer.status_code, _read(answer))
+    except httpx.HTTPError:
+        return None
+    return said or read_look("other", {"/v1/models": page}).detected_kind == "simulator"
 
 
 def test_request(

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.engine.summary_types import CellSummary, Gauge
-from benchmarks.models import Cell, Evidence, Grid
+from benchmarks.models import Attempt, Cell, Evidence, Grid
 from tests.capacity import synthetic as made
 
 STARTED = datetime(2026, 11, 14, 10, 2, tzinfo=UTC)
@@ -58,6 +58,8 @@ def measure(
             started_at=started,
             finished_at=started + timedelta(seconds=36),
         )
+        if leave := grid.authorizations.first():
+            Attempt.objects.create(cell_id=cell.pk, number=1, authorization=leave, worker="w", started_at=started)
         Evidence.objects.create(
             cell_id=cell.pk, attempt=1, schema_version=1, sha256=f"{cell.pk:064x}", size_bytes=10, requests=20
         )

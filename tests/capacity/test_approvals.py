@@ -12,15 +12,18 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchmarks.models import Authorization, Conditions, Grid, Role, Team
+from benchmarks.facts import declared_words, probed_words
+from benchmarks.models import Authorization, Conditions, Grid, Hardware, HardwareProbe, Role, Team
+from benchmarks.queries import evidence
 from benchmarks.records.claims import users_claim
-from capacity import approvals
+from capacity import approvals, documents
 from capacity.models import Choice, Key, Statement
+from capacity.queries import facts_of, provenance
 from capacity.statement.keys import KEYRING, load_keyring, make_keyset
 from capacity.statement.verify import verify
 from tests.capacity.stored import measure
 from tests.capacity.synthetic import limits
-from tests.factories import PASSWORD, make_grid, make_objective, make_runtime, make_team, make_user
+from tests.factories import PASSWORD, make_grid, make_hardware, make_objective, make_runtime, make_team, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -34,28 +37,40 @@ class Office:
         self.owner = make_user(self.team, Role.HOST_OWNER)
         self.approver = make_user(self.team, Role.APPROVER)
         self.signer = make_user(self.team, Role.SIGNER)
-        objective = make_objective(self.team)
-        runtime = make_runtime()
-        runtime.team = self.team
-        runtime.hardware.team = self.team
-        runtime.hardware.save()
-        runtime.save()
-        self.grid: Grid = make_grid(
-            runtime,
+        self.objective = make_objective(self.team)
+        self.runtime = make_runtime(make_hardware(self.team))
+        self.grid: Grid = self.drawn(recorded=conditions)
+        self.authorize(self.grid, self.owner)
+        measure(self.grid)
+
+    def drawn(self, *, recorded: bool = True) -> Grid:
+        return make_grid(
+            self.runtime,
             drawn_by=self.operator,
             limits=limits(),
-            objective_digest=objective.digest,
+            objective_digest=self.objective.digest,
             objective_set_at=timezone.now(),
+            recorded=recorded,
         )
-        if not conditions:
-            self.grid.conditions.all().delete()
+
+    def authorize(self, grid: Grid, owner: User) -> Authorization:
+        """In place of an earlier leave."""
         now = timezone.now()
-        Authorization.objects.create(
-            grid=self.grid, grid_digest=self.grid.digest, requested_by=self.operator, authorized_by=self.owner,
-            target=runtime.endpoint, valid_from=now, valid_until=now + timedelta(hours=1), max_concurrency=8,
+        grid.authorizations.filter(revoked_at__isnull=True).update(revoked_at=now, revoked_by=owner)
+        return Authorization.objects.create(
+            grid=grid, grid_digest=grid.digest, requested_by=self.operator, authorized_by=owner,
+            target=self.runtime.endpoint, valid_from=now, valid_until=now + timedelta(hours=1), max_concurrency=8,
             max_requests=10_000, max_tokens=1_000_000, max_minutes=60,
         )  # fmt: skip
-        measure(self.grid)
+
+    def with_another_digest(self) -> Choice:
+        """As if the evidence had changed after the proposal: it was bound to another digest from the start."""
+        choice = Choice(
+            grid=self.grid, objective=self.objective, setting=4, verdict={}, digest="0" * 64, reason="It held.",
+            measured_by=self.operator, proposed_by=self.operator,
+        )  # fmt: skip
+        choice.save()
+        return choice
 
     def proposed(self) -> Choice:
         return approvals.propose(grid=self.grid, setting=4, reason="Inside every limit.", by=self.operator)
@@ -124,11 +139,133 @@ def test_an_approval_without_a_person_is_refused_by_the_database(office: Office)
 
 
 def test_evidence_that_changed_sends_an_approval_back(office: Office) -> None:
-    choice = office.proposed()
-    Choice.objects.filter(pk=choice.pk).update(digest="0" * 64)
-    choice.refresh_from_db()
+    choice = office.with_another_digest()
     with pytest.raises(approvals.Refused, match="changed since this was proposed"):
         approvals.decide(choice=choice, by=office.approver, approve=True, reason="Agreed.")
+
+
+def test_an_approval_whose_evidence_changed_is_withdrawn_and_proposed_again(office: Office, keys: Path) -> None:
+    choice = office.with_another_digest()
+    Choice.objects.filter(pk=choice.pk).update(
+        status="approved", decided_by=office.approver, decided_at=timezone.now(), decision_reason="Agreed."
+    )
+    with pytest.raises(approvals.Refused, match="Withdraw the approval and propose it again"):
+        approvals.issue_statement(choice=choice, by=office.signer, title="One", valid_days=1)
+    address = reverse("choice-withdraw", args=[choice.pk])
+    browser = signed_in(office.operator)
+    assert address in browser.get(choice.get_absolute_url()).content.decode()
+    browser.post(address, {"reason": "The evidence changed."})
+    choice.refresh_from_db()
+    assert choice.status == Choice.Status.WITHDRAWN
+    assert approvals.issue_statement(choice=office.approved(), by=office.signer, title="One", valid_days=1).pk
+
+
+def test_what_a_statement_rests_on_is_not_withdrawn(office: Office, keys: Path) -> None:
+    choice = office.approved()
+    approvals.issue_statement(choice=choice, by=office.signer, title="One", valid_days=1)
+    with pytest.raises(approvals.Refused, match="no statement rests on"):
+        approvals.withdraw(choice=choice, by=office.operator, reason="Second thoughts.")
+    page = signed_in(office.operator).get(choice.get_absolute_url()).content.decode()
+    assert reverse("choice-withdraw", args=[choice.pk]) not in page
+
+
+def test_a_number_that_another_signer_took_first_is_taken_anew(
+    office: Office, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = office.approved()
+    first = approvals.issue_statement(choice=choice, by=office.signer, title="One", valid_days=1)
+    true_number, seen = approvals._next_number, iter([first.number, first.number])
+    monkeypatch.setattr(approvals, "_next_number", lambda year: next(seen, None) or true_number(year))
+    second = approvals.issue_statement(choice=choice, by=office.signer, title="Two", valid_days=1)
+    assert (first.number[-3:], second.number[-3:]) == ("001", "002")
+    assert approvals.document_of(second).number == second.number
+    monkeypatch.setattr(approvals, "_next_number", lambda _year: first.number)
+    with pytest.raises(approvals.Refused, match="Try again in a minute"):
+        approvals.issue_statement(choice=choice, by=office.signer, title="Three", valid_days=1)
+
+
+@pytest.mark.parametrize("field, value", [("cpu", "64 cores"), ("gpu", "H200"), ("ram_gib", 512.0), ("name", "Other")])
+def test_a_statement_prints_the_host_as_it_was_when_it_was_drawn(
+    office: Office, keys: Path, field: str, value: object
+) -> None:
+    before = (declared_words(office.grid.declared), probed_words(None))
+    Hardware.objects.filter(pk=office.grid.hardware_id).update(**{field: value})
+    HardwareProbe.objects.create(
+        hardware=office.grid.hardware, at=timezone.now(), worker="w", facts={"cpu": "another"}, digest="n" * 64
+    )
+    choice = office.approved()
+    grid = Grid.objects.get(pk=office.grid.pk)
+    assert str(value) not in provenance(evidence(grid)).words
+    tested = approvals.document_of(
+        approvals.issue_statement(choice=choice, by=office.signer, title="One", valid_days=1)
+    ).tested
+    assert (tested.hardware_declared, tested.hardware_probed) == before
+
+
+def test_a_statement_prints_what_the_worker_read_before_the_first_cell(office: Office, keys: Path) -> None:
+    facts = {"cpu": "Xeon", "ram_bytes": 16 * 1024**3, "gpus": "no NVIDIA GPU (none)", "os": "Linux"}
+    probe = HardwareProbe.objects.create(
+        hardware=office.grid.hardware,
+        at=datetime(2026, 11, 14, 9, 58, tzinfo=UTC),
+        worker="w",
+        facts=facts,
+        digest="p" * 64,
+    )
+    Grid.objects.filter(pk=office.grid.pk).update(probe=probe)
+    office.grid.refresh_from_db()
+    statement = approvals.issue_statement(choice=office.approved(), by=office.signer, title="One", valid_days=1)
+    tested = approvals.document_of(statement).tested
+    assert tested.hardware_probed == "Xeon, 16.0 GiB RAM, no NVIDIA GPU (none), Linux, read 2026-11-14 09:58 UTC"
+
+
+def test_a_statement_names_everybody_who_authorised_the_cells_that_it_rests_on(office: Office, keys: Path) -> None:
+    """Cells of the first two settings ran under the first leave; the leave given after the run names nobody."""
+    first = office.grid.authorizations.get()
+    runs_end = timezone.now()
+    other, third = make_user(office.team, Role.HOST_OWNER), make_user(office.team, Role.HOST_OWNER)
+    office.grid = office.drawn()
+    leaves = [office.authorize(office.grid, first.authorized_by)]
+    measure(office.grid, settings=[1, 2])
+    leaves.append(office.authorize(office.grid, other))
+    measure(office.grid, settings=[4, 8])
+    office.authorize(office.grid, third)
+    statement = approvals.issue_statement(choice=office.approved(), by=office.signer, title="One", valid_days=1)
+    document = approvals.document_of(statement)
+    named = [signature.name for signature in document.signatures if signature.did == "Authorised by"]
+    assert named == [first.authorized_by.get_username(), other.get_username()]
+    assert (statement.authorization, statement.issued_at >= runs_end.replace(microsecond=0)) == (leaves[1], True)
+
+
+@pytest.mark.parametrize("grade, printed", [("ungraded", "ungraded"), ("needs revision", "needs revision")])
+def test_a_statement_prints_the_grade_that_was_approved(office: Office, grade: str, printed: str) -> None:
+    choice = office.approved()
+    choice.grade = grade
+    assert documents._grade(choice) == printed
+    choice.grade = "excellent"
+    with pytest.raises(ValueError, match="no grade called excellent"):
+        documents._grade(choice)
+
+
+@pytest.mark.parametrize(
+    "declared, read, known",
+    [
+        ({}, None, None),
+        ({"gpu": "H200"}, None, True),
+        ({"gpu_count": 2}, None, True),
+        ({}, "no NVIDIA GPU (Driver Not Loaded)", False),
+        ({"gpu": "MI300"}, "no NVIDIA GPU (Driver Not Loaded)", True),
+        ({}, [{"name": "H200"}], True),
+    ],
+)
+def test_a_host_has_no_gpu_only_where_somebody_looked(
+    declared: dict[str, object], read: object, known: bool | None
+) -> None:
+    grid = make_grid(make_runtime(make_hardware(**declared)))
+    if read is not None:
+        grid.probe = HardwareProbe.objects.create(
+            hardware=grid.hardware, at=timezone.now(), worker="w", facts={"gpus": read}, digest="p" * 64
+        )
+    assert facts_of(grid).has_gpu is known
 
 
 def test_a_decision_is_taken_once(office: Office) -> None:

@@ -7,12 +7,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from benchmarks.models import Authorization, Conditions, EndpointCheck, Grid, Role
 from capacity.models import Choice, Key, Statement
+from capacity.statement import dsse
+from capacity.statement.canonical import normal, payload_bytes
+from tests.capacity.statement.documents import document
 from tests.factories import make_grid, make_hardware, make_objective, make_runtime, make_team, make_user, make_workload
 
 pytestmark = pytest.mark.django_db
@@ -163,6 +167,11 @@ def _approved_choice(grid: Grid, objective: Any, drawer: User) -> Choice:
     return choice
 
 
+def _envelope() -> bytes:
+    """A whole one, signed with a key that nobody knows: the page says so, and shows what it states."""
+    return dsse.sign(payload_bytes(normal(document())), Ed25519PrivateKey.generate())
+
+
 def _statement(choice: Choice, authorization: Authorization, now: datetime) -> Statement:
     key = Key.objects.create(
         keyid="k" * 64, name="Demonstration key", public_pem="", certificates_pem="", demonstration=True
@@ -170,7 +179,7 @@ def _statement(choice: Choice, authorization: Authorization, now: datetime) -> S
     return Statement.objects.create(
         number="CS-2026-001", choice=choice, authorization=authorization,
         conditions=Conditions.objects.get(grid=choice.grid, phase="before"), key=key, demonstration=True, simulated=True,
-        envelope=b"{}", pdf=b"%PDF-1.7", digest="0" * 64, issued_by=choice.decided_by, issued_at=now,
+        envelope=_envelope(), pdf=b"%PDF-1.7", digest="0" * 64, issued_by=choice.decided_by, issued_at=now,
         valid_until=now + timedelta(days=90),
     )  # fmt: skip
 
@@ -184,7 +193,8 @@ def address(name: str, world: dict[str, Any]) -> str:
 
 
 def verdict(response: Any) -> str:
-    """refused, sign in, or let through: what a page says inside is the page's own test."""
+    """refused, sign in, or let through: what a page says inside is the page's own test. An error is neither."""
+    assert response.status_code < 500, response.request["PATH_INFO"]
     if response.status_code == 403:
         return "refused"
     to_login = response.status_code == 302 and response["Location"].startswith(reverse("login"))
@@ -205,7 +215,7 @@ CLOSED = sorted(name for name, roles in TABLE.items() if roles)
 
 @pytest.mark.parametrize("role", list(Role))
 def test_pages_let_in_their_roles_and_refuse_the_others(role: Role, world: dict[str, Any]) -> None:
-    client = Client(raise_request_exception=False)
+    client = Client()
     client.force_login(make_user(world["team"], role, username=f"only-{role}"))
     got = {
         name: (verdict(client.get(address(name, world))), verdict(client.post(address(name, world)))) for name in CLOSED

@@ -16,7 +16,8 @@ TWO = [ClassValues("a", 0.5, {"kind": "fixed", "tokens": 5}, {"kind": "fixed", "
 
 
 def events() -> list[tuple[str, str, dict[str, Any]]]:
-    return [(e.verb, e.subject, e.changes) for e in Event.objects.order_by("sequence")]
+    """All but the first, which a migration wrote."""
+    return [(e.verb, e.subject, e.changes) for e in Event.objects.filter(sequence__gt=1).order_by("sequence")]
 
 
 def test_an_edited_host_keeps_its_row_and_its_history() -> None:
@@ -34,7 +35,7 @@ def test_an_edit_that_changes_nothing_leaves_no_event() -> None:
     host = make_hardware(ram_gib=64.0)
     person = make_user(host.team, "operator")
     assert registry.edit_hardware(hardware=host, by=person, values={"ram_gib": 64.0}) == {}
-    assert Event.objects.count() == 0
+    assert events() == []
 
 
 @pytest.mark.parametrize("used, versions", [(False, [(1, "new")]), (True, [(2, "new"), (1, "simulated")])])
@@ -95,7 +96,7 @@ def test_a_broken_chain_is_found_by_the_command(capsys: Any) -> None:
     host = make_hardware()
     audit.record(actor="a", verb="did", subject="x", team=host.team)
     call_command("verify_audit", head=audit.head())
-    assert capsys.readouterr().out == f"The chain holds: 1 events, head {audit.head()}\n"
+    assert capsys.readouterr().out == f"The chain holds: 2 events, head {audit.head()}\n"
     with pytest.raises(SystemExit) as stopped:
         call_command("verify_audit", head="f" * 64)
     assert stopped.value.code == 1

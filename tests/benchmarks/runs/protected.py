@@ -6,10 +6,11 @@ import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
 
 from benchmarks import audit, runs
-from benchmarks.models import Attempt, Authorization, Cell, Evidence, EvidenceChunk, Grid
+from benchmarks.models import Attempt, Authorization, Cell, Evidence, EvidenceChunk, Grid, HardwareProbe
 from capacity.models import Choice, Key, Statement
 from tests import factories
 
@@ -19,7 +20,8 @@ LATE = datetime(2099, 1, 1, tzinfo=UTC)
 
 @dataclass
 class World:
-    """A grid with one measured cell, an authorisation, an approved choice and a statement, beside an untouched draft."""
+    """A grid with one measured cell, an authorisation, an approved choice and a statement, beside an untouched draft
+    with a choice that nobody decided about, and an approved choice that nobody stated."""
 
     grid: Grid
     measured: Cell
@@ -28,6 +30,8 @@ class World:
     choice: Choice
     statement: Statement
     draft: Grid
+    proposed: Choice
+    unstated: Choice
 
 
 def authorized(grid: Grid) -> Authorization:
@@ -42,7 +46,9 @@ def make_world() -> World:
     grid = factories.make_grid(settings=(1,), class_names=("short", "median"))
     leave = authorized(grid)
     measured, waiting = grid.cells.order_by("position")
-    Attempt.objects.create(cell=measured, number=1, worker="w", started_at=NOON)
+    Attempt.objects.create(cell=measured, number=1, authorization=leave, worker="w", started_at=NOON)
+    probe = HardwareProbe.objects.create(hardware=grid.hardware, at=NOON, worker="w", facts={}, digest="p" * 64)
+    Grid.objects.filter(pk=grid.pk).update(probe=probe, started_at=NOON)
     evidence = Evidence.objects.create(
         cell=measured, attempt=1, schema_version=1, sha256=hashlib.sha256(b"x").hexdigest(), size_bytes=1, requests=1
     )
@@ -50,12 +56,25 @@ def make_world() -> World:
     Cell.objects.filter(pk=measured.pk).update(status="measured", summary={"schema": 1}, attempt=1)
     audit.record(actor="somebody", verb="did", subject="something")
     proposer, approver = factories.make_user(grid.team, "operator"), factories.make_user(grid.team, "approver")
-    choice = Choice.objects.create(
-        grid=grid, objective=factories.make_objective(grid.team), setting=1, verdict={}, digest="d" * 64, status="approved",
-        reason="r", measured_by=grid.drawn_by, proposed_by=proposer, decided_by=approver, decided_at=NOON,
-    )  # fmt: skip
+    choice = make_choice(grid, proposer)
+    decided(choice, approver)
     draft = factories.make_grid(settings=(1,), class_names=("short",))
-    return World(grid, measured, waiting, leave, choice, make_statement(choice, leave), draft)
+    proposed = make_choice(draft, proposer)
+    unstated = make_choice(factories.make_grid(settings=(1,), class_names=("short",)), proposer)
+    decided(unstated, approver)
+    return World(grid, measured, waiting, leave, choice, make_statement(choice, leave), draft, proposed, unstated)
+
+
+def make_choice(grid: Grid, proposer: User) -> Choice:
+    return Choice.objects.create(
+        grid=grid, objective=factories.make_objective(grid.team), setting=1, verdict={}, digest="d" * 64, reason="r",
+        measured_by=grid.drawn_by, proposed_by=proposer,
+    )  # fmt: skip
+
+
+def decided(choice: Choice, approver: User) -> None:
+    Choice.objects.filter(pk=choice.pk).update(status="approved", decided_by=approver, decided_at=NOON)
+    choice.refresh_from_db()
 
 
 def make_statement(choice: Choice, leave: Authorization, number: str = "CS-2026-001", **fields: object) -> Statement:
@@ -95,6 +114,19 @@ STATEMENTS: list[tuple[str, str, str | None]] = [
     ("a waiting cell is changed", "UPDATE benchmarks_cell SET reason = 'x' WHERE id = {waiting}", None),
     ("a waiting cell is deleted", "DELETE FROM benchmarks_cell WHERE id = {waiting}", "cells are never deleted"),
     ("an attempt is deleted", "DELETE FROM benchmarks_attempt", "attempts are never deleted"),
+    ("an attempt changes its leave", "UPDATE benchmarks_attempt SET authorization_id = 0", "the authorisation of an attempt"),
+    (
+        "an attempt runs under the leave of another grid",
+        "INSERT INTO benchmarks_attempt (cell_id, number, authorization_id, worker, started_at, outcome, reason) "
+        "VALUES ({foreign}, 1, {leave}, 'w', '2026-11-14', '', '')",
+        "an authorisation of its own grid",
+    ),
+    (
+        "an attempt runs under the leave of its grid",
+        "INSERT INTO benchmarks_attempt (cell_id, number, authorization_id, worker, started_at, outcome, reason) "
+        "VALUES ({waiting}, 1, {leave}, 'w', '2026-11-14', '', '')",
+        None,
+    ),
     ("an attempt ends", "UPDATE benchmarks_attempt SET outcome = 'measured'", None),
     ("evidence is changed", "UPDATE benchmarks_evidence SET sha256 = 'x'", "evidence never changes"),
     ("evidence is deleted", "DELETE FROM benchmarks_evidence", "evidence never changes"),
@@ -150,11 +182,38 @@ STATEMENTS: list[tuple[str, str, str | None]] = [
         "a length class",
     ),
     (
-        "a choice changes its measurer",
-        "UPDATE capacity_choice SET measured_by_id = {other}",
-        "measurer and proposer of a choice",
+        "a measured grid changes what is declared",
+        "UPDATE benchmarks_grid SET declared = '{{}}' WHERE id = {grid}",
+        "the plan of a measured grid",
     ),
-    ("a choice is withdrawn", "UPDATE capacity_choice SET status = 'withdrawn'", None),
+    ("a draft changes what is declared", "UPDATE benchmarks_grid SET declared = '{{}}' WHERE id = {draft}", None),
+    ("a grid changes its probe", "UPDATE benchmarks_grid SET probe_id = NULL WHERE id = {grid}", "before the first cell"),
+    ("a grid changes its start", "UPDATE benchmarks_grid SET started_at = '2020-01-01' WHERE id = {grid}", "when a grid started"),
+    ("a draft starts", "UPDATE benchmarks_grid SET started_at = '2020-01-01' WHERE id = {draft}", None),
+    ("a probe is changed", "UPDATE benchmarks_hardwareprobe SET worker = 'x'", "what a worker read of its host"),
+    ("a probe is deleted", "DELETE FROM benchmarks_hardwareprobe", "what a worker read of its host"),
+    ("conditions are changed", "UPDATE benchmarks_conditions SET room = 'x' WHERE grid_id = {draft}", "recorded conditions"),
+    ("conditions are deleted", "DELETE FROM benchmarks_conditions WHERE grid_id = {draft}", "recorded conditions"),
+    *(
+        (f"a {state} choice changes its {column}", f"UPDATE capacity_choice SET {column} = {value} WHERE id = {{{state}}}", words)
+        for state in ("proposed", "unstated", "stated")
+        for column, value, words in (
+            ("measured_by_id", "{other}", "what was proposed never changes"),
+            ("setting", "8", "what was proposed never changes"),
+            ("rollback_setting", "8", "what was proposed never changes"),
+            ("digest", "'x'", "what was proposed never changes"),
+            ("grade", "'complete'", "what was proposed never changes"),
+            ("verdict", "'[]'", "what was proposed never changes"),
+            ("decision_reason", "'x'", None if state == "proposed" else "a decision never changes"),
+        )
+    ),
+    ("a decider is exchanged", "UPDATE capacity_choice SET decided_by_id = {drawer} WHERE id = {unstated}", "a decision never"),
+    ("an approval becomes a rejection", "UPDATE capacity_choice SET status = 'rejected' WHERE id = {unstated}", "this step"),
+    ("an approval becomes a proposal", "UPDATE capacity_choice SET status = 'proposed' WHERE id = {unstated}", "this step"),
+    ("an approval is withdrawn", "UPDATE capacity_choice SET status = 'withdrawn' WHERE id = {unstated}", None),
+    ("a stated approval is withdrawn", "UPDATE capacity_choice SET status = 'withdrawn' WHERE id = {stated}", "stays approved"),
+    ("a proposal is withdrawn", "UPDATE capacity_choice SET status = 'withdrawn' WHERE id = {proposed}", None),
+    ("a choice is deleted", "DELETE FROM capacity_choice WHERE id = {proposed}", "choices are never deleted"),
 ]  # fmt: skip
 """What is tried, the SQL, and the words of the refusal; None where it must be let through."""
 
@@ -163,5 +222,7 @@ def filled(sql: str, world: World) -> str:
     return sql.format(
         measured=world.measured.pk, waiting=world.waiting.pk, grid=world.grid.pk, draft=world.draft.pk,
         runtime=world.grid.runtime_id, unmeasured=world.draft.runtime_id, workload=world.grid.workload_id,
-        other=world.choice.decided_by_id,
+        other=world.choice.decided_by_id, leave=world.leave.pk,
+        foreign=world.draft.cells.get().pk, proposed=world.proposed.pk, unstated=world.unstated.pk,
+        stated=world.choice.pk, drawer=world.draft.drawn_by_id,
     )  # fmt: skip

@@ -84,6 +84,26 @@ def test_who_drew_the_grid_is_refused_in_the_form_even_with_the_role(signed_in, 
     assert (answer.status_code, Authorization.objects.count()) == (422, 0)
 
 
+@pytest.mark.parametrize("phase", ["after", "before"])
+@pytest.mark.parametrize("refused", [True, False])
+def test_an_empty_post_is_judged_and_answered_in_words(signed_in, team, phase, refused):
+    """Conditions before a run are refused once it started, those after it until then."""
+    grid = factories.make_grid(_runtime(team), recorded=False)
+    if (phase == "before") is refused:
+        Grid.objects.filter(pk=grid.pk).update(started_at=timezone.now())
+    answer = signed_in("operator").post(reverse("grid-conditions", args=[grid.pk, phase]), {})
+    text = answer.content.decode()
+    assert (answer.status_code, ("has started" in text or "has not started" in text)) == (422, refused)
+    assert Conditions.objects.count() == 0
+
+
+def test_an_empty_authorisation_is_refused_and_not_shown_as_if_nothing_was_sent(signed_in, team):
+    grid = factories.make_grid(_runtime(team))
+    answer = signed_in("host_owner").post(reverse("grid-authorize", args=[grid.pk]), {})
+    assert (answer.status_code, "required" in answer.content.decode()) == (422, True)
+    assert Authorization.objects.count() == 0
+
+
 @pytest.mark.parametrize("name", ["grid-live", "grid-authorize", "grid-stop", "grid-resume", "grid-withdraw"])
 def test_another_teams_grid_does_not_exist(signed_in, team, name):
     grid = running_grid()
@@ -214,8 +234,7 @@ def test_a_cell_without_evidence_has_no_file(signed_in, team):
     [("before", False, 302), ("before", True, 422), ("after", True, 302), ("after", False, 422)],
 )
 def test_conditions_are_recorded_before_and_after_once(signed_in, team, phase, started, status):
-    grid = factories.make_grid(_runtime(team))
-    Conditions.objects.all().delete()
+    grid = factories.make_grid(_runtime(team), recorded=False)
     if started:
         Grid.objects.filter(pk=grid.pk).update(started_at=timezone.now())
     values = {

@@ -73,9 +73,26 @@ def test_a_statement_needs_an_approved_choice_and_the_papers_of_the_same_grid():
     for number, fields in enumerate(wrong):
         with pytest.raises(IntegrityError, match="approved choice"), transaction.atomic():
             protected.make_statement(world.choice, world.leave, f"CS-{number}", **fields)
-    Choice.objects.filter(pk=world.choice.pk).update(status="withdrawn")
+    leave, conditions = protected.authorized(world.unstated.grid), world.unstated.grid.conditions.get()
+    Choice.objects.filter(pk=world.unstated.pk).update(status="withdrawn")
     with pytest.raises(IntegrityError, match="approved choice"), transaction.atomic():
-        protected.make_statement(world.choice, world.leave, "CS-9")
+        protected.make_statement(
+            world.unstated, leave, "CS-9", conditions=conditions, issued_by=world.choice.decided_by
+        )
+
+
+def test_a_choice_begins_as_a_proposal():
+    world = protected.make_world()
+    fields = {
+        name: getattr(world.unstated, name)
+        for name in ("grid", "objective", "setting", "verdict", "digest", "reason", "measured_by", "proposed_by")
+    }
+    Choice.objects.filter(pk=world.unstated.pk).update(status="withdrawn")
+    with pytest.raises(IntegrityError, match="begins as a proposal"), transaction.atomic():
+        Choice.objects.create(
+            **fields, status="approved", decided_by=world.choice.decided_by, decided_at=protected.NOON
+        )
+    assert Choice.objects.create(**fields).pk
 
 
 def test_a_measured_workload_gets_no_new_length_class():

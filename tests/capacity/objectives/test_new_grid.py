@@ -53,7 +53,7 @@ def test_a_grid_is_drawn_with_the_limits_of_the_objective(client: Client, operat
     grid, objective = Grid.objects.get(), Objective.objects.get()
     assert answer["Location"] == f"/grids/{grid.pk}/"
     assert (grid.setting_values, grid.cells.count(), grid.status) == ([1, 2, 4, 12], 36, "draft")
-    assert (grid.objective_digest, grid.objective_set_at) == (objective.digest, objective.created_at)
+    assert (grid.objective_digest, grid.objective_set_at) == (objective.digest, objective.set_at)
     assert grid.limits["classes"]["short"]["e2e_s"] == 4.0
     assert list(grid.conditions.values_list("power_source", "room", "ambient_c")) == [
         ("generator", "Server room", 31.0)

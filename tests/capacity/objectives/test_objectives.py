@@ -69,6 +69,30 @@ def test_an_objective_changes_in_place_until_a_grid_copies_it(
     assert kept.digest != row.digest
 
 
+@pytest.mark.parametrize(
+    "values, classes, touched",
+    [
+        ({"notes": "Words only."}, [SHORT], False),
+        ({"name": "Another name"}, [SHORT], False),
+        ({"success_share": 0.9}, [SHORT], True),
+        ({}, [objectives.ClassValues("short", 5.0)], True),
+        ({}, [SHORT], False),
+    ],
+)
+@pytest.mark.parametrize("used", [True, False])
+def test_limits_are_set_when_they_got_their_values_and_not_before(
+    team: Team, operator: User, values: dict[str, Any], classes: list[Any], touched: bool, used: bool
+) -> None:
+    row = objectives.set_objective(team=team, by=operator, slug="o", values={"name": "n"}, classes=[SHORT])
+    first = row.set_at
+    if used:
+        make_grid(make_runtime(make_hardware(team)), objective_digest=row.digest)
+    kept = objectives.revise_objective(objective=row, by=operator, values=values, classes=classes)
+    stored = Objective.objects.get(pk=kept.pk)
+    assert (stored.set_at > first) is (touched or kept.version == 2)
+    assert Objective.objects.get(pk=row.pk, version=1).set_at >= first
+
+
 @pytest.mark.parametrize("typed, kept", [("50", 50.0), ("95", 95.0), ("99", 99.0), ("90", None), ("99.9", None)])
 def test_only_a_percentile_that_summaries_keep_can_be_asked_for(
     client: Client, operator: User, typed: str, kept: float | None

@@ -1,0 +1,53 @@
+"""What a worker does on the host before a cell: keep what the host is, and look whether the endpoint is what it is said to be."""
+
+from __future__ import annotations
+
+import os
+
+from django.utils import timezone
+
+from benchmarks import audit, plans, probe
+from benchmarks.models import Grid, Hardware, HardwareProbe, Runtime
+from benchmarks.permits import target_refusal
+from benchmarks.runtimes import look
+
+
+def keep_probe(hardware: Hardware) -> HardwareProbe:
+    """Stores what this host is, beside what a person declared; a probe like the last one is not stored again."""
+    facts, now, name = probe.host_facts(), timezone.now(), probe.claimant_host(probe.claimant())
+    digest = audit.digest_of(facts)
+    last = hardware.probes.first()
+    if last is None or last.digest != digest:
+        last = HardwareProbe.objects.create(hardware=hardware, at=now, worker=name, facts=facts, digest=digest)
+    Hardware.objects.filter(pk=hardware.pk).update(worker_seen_at=now, worker_name=name)
+    return last
+
+
+def freeze_probe(grid: Grid) -> None:
+    """Ties the grid to what this host is now, once: later probes of the host say nothing about this run."""
+    if grid.probe_id is None:
+        Grid.objects.filter(pk=grid.pk, probe__isnull=True).update(probe=keep_probe(grid.hardware))
+
+
+def refusal(grid: Grid) -> str | None:
+    """Why this worker may not load the grid's endpoint, in words; None when it may."""
+    runtime = grid.runtime
+    refused = target_refusal(runtime.endpoint, runtime.metrics_url, runtime.gpu_metrics_url)
+    return refused or _label_refusal(runtime, simulated=grid.simulated)
+
+
+def _label_refusal(runtime: Runtime, *, simulated: bool) -> str | None:
+    """A result is called simulated, or not, by what answers, not by what somebody declared. Silence is left to the engine."""
+    key = os.environ.get(plans.key_variable(runtime.api_key_name), "") if runtime.api_key_name else ""
+    found = look.is_simulator(runtime.endpoint, api_key=key)
+    if found is None or found == simulated:
+        return None
+    if found:
+        return (
+            f"{runtime.endpoint} is the Headroom simulator, but is registered as {runtime.get_kind_display()}. "
+            "Register it as the simulator, so that its results are called simulated."
+        )
+    return (
+        f"{runtime.endpoint} is registered as the Headroom simulator, but does not answer as one. "
+        "Register it as the runtime that it is."
+    )
