@@ -8,6 +8,7 @@ falls among failed requests reads "inf"; what is not known is empty in CSV and n
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from math import isinf
 
 import pandas as pd
@@ -94,9 +95,15 @@ def _row(result: Result, found: Provenance, cell: CellEvidence, part: ClassSumma
 
 def _cell_values(summary: CellSummary | None) -> dict[str, Value]:
     values: dict[str, Value] = {
-        "window_s": summary.window_s if summary else None,
-        "cell_completed_per_min": summary.completed_per_s * 60 if summary else None,
-        "cell_good_per_min": summary.good_per_s * 60 if summary else None,
+        "window_s": (summary.window_s or None) if summary else None,
+        "cell_scheduled_requests": summary.scheduled if summary else None,
+        "cell_outcomes": _counts(summary.outcomes) if summary else None,
+        "cell_warmup_requests": summary.warmup_requests if summary else None,
+        "cell_sent_requests": summary.sent if summary else None,
+        "cell_recorded_requests": summary.recorded if summary else None,
+        "cell_sent_is_sum_of_outcomes": summary.conserved if summary else None,
+        "cell_completed_per_min": _per_min(summary.completed_per_s) if summary else None,
+        "cell_good_per_min": _per_min(summary.good_per_s) if summary else None,
         "cell_output_tokens_per_s": summary.output_tokens_per_s if summary else None,
         "mean_in_flight": summary.mean_in_flight if summary else None,
         "resent_requests": summary.resent if summary else None,
@@ -118,14 +125,27 @@ def _class_values(part: ClassSummary | None, summary: CellSummary | None) -> dic
         "success_share": part.success.value if part else None,
         "valid_share": part.valid.value if part else None,
         "good_share": part.good.value if part else None,
-        "outcomes": " ".join(f"{name}:{count}" for name, count in sorted(part.outcomes.items())) if part else None,
+        "outcomes": _counts(part.outcomes) if part else None,
         **_tail_values("e2e", part.e2e_s if part else None),
         **_tail_values("ttft", part.ttft_s if part else None),
         **_tail_values("tpot", part.tpot_s if part else None),
+        "token_sources": _counts(part.token_sources) if part else None,
+        "intended_prompt_tokens_p50": part.intended_prompt_tokens_p50 if part else None,
         "prompt_tokens_p50": part.prompt_tokens_p50 if part else None,
-        "output_tokens_p50": part.output_tokens_p50 if part else None,
+        "truncated_prompts": part.truncated_prompts if part and part.prompt_tokens_p50 is not None else None,
         "asked_output_tokens_p50": part.asked_output_tokens_p50 if part else None,
+        "output_tokens_p50": part.output_tokens_p50 if part else None,
+        "short_outputs": part.short_outputs if part and part.output_tokens_p50 is not None else None,
     }
+
+
+def _counts(found: Mapping[str, int]) -> str:
+    """ "ok:90 rejected:6", by name."""
+    return " ".join(f"{name}:{count}" for name, count in sorted(found.items()))
+
+
+def _per_min(per_s: float | None) -> float | None:
+    return None if per_s is None else per_s * 60
 
 
 def _tail_values(name: str, tail: Tail | None) -> dict[str, Value]:

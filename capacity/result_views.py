@@ -14,7 +14,9 @@ from benchmarks.access import EVERYONE, allow, person
 from benchmarks.engine.summary_types import ClassSummary
 from benchmarks.models import Cell, Conditions, Grid
 from benchmarks.queries import CellEvidence, GridEvidence, grids_of
+from benchmarks.stats.estimates import Tail
 from capacity import charts, exports
+from capacity.assessment.accounting import count_rows, tally
 from capacity.assessment.facts import HOST_RAM_USED, POWER, RUNNING, RUNTIME_RAM, TEMPERATURE, VRAM_USED, WAITING
 from capacity.assessment.latency import seconds
 from capacity.assessment.verdict import ClassRow, Kind, Rate, SettingRow, Verdict
@@ -96,6 +98,7 @@ class CellRow:
     bounds: str
     p99: str
     ttft_p95: str
+    tpot_p95: str
     good: Rate
     success: float | None
     valid: float | None
@@ -154,6 +157,8 @@ def _context(result: Result) -> dict[str, object]:
         "heat": heat_rows(verdict),
         "gauges": gauge_rows(result.evidence),
         "cells": cell_rows(result),
+        "counts": count_rows(result.facts.cells),
+        "tally": tally([cell.summary for cell in result.evidence.measured if cell.summary]) if measured else None,
         "meters": meters(result),
         "limits": result.facts.limits,
         "objective": Objective.objects.filter(team_id=grid.team_id, digest=grid.objective_digest).first(),
@@ -185,7 +190,7 @@ def _square(row: SettingRow, of_class: ClassRow | None, recommended: int | None)
     if of_class is None:
         words, note = "not measured", ""
     elif ratio is None:
-        words, note = "too few", f"n = {of_class.n}"
+        words, note = ("no such time" if of_class.untimed else "too few"), f"n = {of_class.n}"
     elif not isfinite(ratio):
         words, note = "failed", "p95 among failures"
     else:
@@ -289,7 +294,8 @@ def _cell_row(result: Result, cell: CellEvidence, part: ClassSummary, *, window_
         p95=_short(p95.value),
         bounds=f"{_short(p95.lower)} to {_short(p95.upper)}" if p95.lower and p95.upper else "",
         p99=_short(part.e2e_s.p99.value),
-        ttft_p95=_short(part.ttft_s.p95.value),
+        ttft_p95=_first_token(part),
+        tpot_p95=_per_token(part),
         good=Rate(value=part.good.hits * 60 / window_s if window_s else None),
         success=part.success.value,
         valid=part.valid.value,
@@ -310,6 +316,7 @@ def _empty_row(cell: CellEvidence, *, chosen: bool) -> CellRow:
         bounds="",
         p99="",
         ttft_p95="",
+        tpot_p95="",
         good=Rate(),
         success=None,
         valid=None,
@@ -319,11 +326,28 @@ def _empty_row(cell: CellEvidence, *, chosen: bool) -> CellRow:
     )
 
 
-def _short(value: float | None) -> str:
+def _first_token(part: ClassSummary) -> str:
+    return "not streamed" if _untimed(part, part.ttft_s) else _short(part.ttft_s.p95.value)
+
+
+def _per_token(part: ClassSummary) -> str:
+    """p95 of TPOT; where no answer has one, the reason."""
+    if not _untimed(part, part.tpot_s):
+        return _short(part.tpot_s.p95.value, digits=4)
+    if _untimed(part, part.ttft_s):
+        return "not streamed"
+    return "not counted" if part.output_tokens_p50 is None else "one token"
+
+
+def _untimed(part: ClassSummary, tail: Tail) -> bool:
+    return part.scheduled > 0 and tail.p95.n == 0
+
+
+def _short(value: float | None, digits: int = 3) -> str:
     """Seconds for a narrow column: too few points is a dash with its own words in the caption, failures say so."""
     if value is None:
         return "too few"
-    return f"{value:.3f}" if value < 0.1 else f"{value:.2f}" if isfinite(value) else "failed"
+    return f"{value:.{digits}f}" if value < 0.1 else f"{value:.2f}" if isfinite(value) else "failed"
 
 
 def _phases(evidence: GridEvidence) -> list[tuple[str, str, Conditions | None]]:

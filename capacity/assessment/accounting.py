@@ -40,6 +40,77 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         return f"{text} With warm-up: {self.sent:,} sent {sign} {self.recorded:,} recorded."
 
 
+class CountRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Lengths of one class at one setting over its repeats. Token counts are medians in words; `sources` who counted.
+
+    `cut` and `short` count answered requests more than 5 % under what was intended and asked; None where nobody counted
+    the tokens that would tell.
+    """
+
+    setting: int
+    label: str
+    sent: int
+    answered: int
+    prompt_intended: str
+    prompt_counted: str
+    output_asked: str
+    output_got: str
+    sources: str
+    cut: int | None
+    short: int | None
+
+
+def count_rows(cells: Sequence[CellFact]) -> list[CountRow]:
+    """One row for each class of each setting that has a summary, in running order of the classes, settings upward."""
+    rows = []
+    for setting in sorted({cell.setting for cell in cells}):
+        at = [cell for cell in cells if cell.setting == setting]
+        rows += [_count_row(setting, label, parts) for label, parts in _by_label(at).items()]
+    return rows
+
+
+def _count_row(setting: int, label: str, parts: Sequence[ClassSummary]) -> CountRow:
+    sources: Counter[str] = Counter()
+    for part in parts:
+        sources.update(part.token_sources)
+    return CountRow(
+        setting=setting,
+        label=label,
+        sent=sum(part.scheduled for part in parts),
+        answered=sum(part.success.hits for part in parts),
+        prompt_intended=_range([part.intended_prompt_tokens_p50 for part in parts]),
+        prompt_counted=_range([part.prompt_tokens_p50 for part in parts]),
+        output_asked=_range([part.asked_output_tokens_p50 for part in parts]),
+        output_got=_range([part.output_tokens_p50 for part in parts]),
+        sources=_sources(sources),
+        cut=_told([(part.truncated_prompts, part.prompt_tokens_p50) for part in parts]),
+        short=_told([(part.short_outputs, part.output_tokens_p50) for part in parts]),
+    )
+
+
+def _told(counts: Sequence[tuple[int, float | None]]) -> int | None:
+    """The sum of the counts whose median is known; None when none is."""
+    known = [count for count, median in counts if median is not None]
+    return sum(known) if known else None
+
+
+def _sources(counted: Counter[str]) -> str:
+    """ "server" where one source counted every answer, else how many each did."""
+    used = {name: count for name, count in sorted(counted.items()) if count}
+    if len(used) > 1:
+        return ", ".join(f"{name} {count:,}" for name, count in used.items())
+    return next(iter(used), "not recorded")
+
+
+def _range(medians: Sequence[float | None]) -> str:
+    """One number, or from the least to the most of several repeats."""
+    values = sorted(value for value in medians if value is not None)
+    if not values:
+        return "not recorded"
+    low, high = f"{values[0]:,.0f}", f"{values[-1]:,.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
 def tally(summaries: Sequence[CellSummary]) -> Tally:
     """The sum over cells; unknown as soon as one of them is."""
     outcomes: Counter[str] = Counter()
@@ -100,13 +171,8 @@ def prompts(cells: Sequence[CellFact]) -> Gate:
 
 def short_answers(cells: Sequence[CellFact]) -> list[str]:
     """One caution for each class whose answers came out shorter than asked, over all cells."""
-    found: dict[str, list[ClassSummary]] = {}
-    for cell in cells:
-        for part in cell.summary.classes if cell.summary else ():
-            label = f"{part.class_name} in the mix" if cell.class_name == MIXED else part.class_name
-            found.setdefault(label, []).append(part)
     out = []
-    for label, parts in found.items():
+    for label, parts in _by_label(cells).items():
         short, answered = sum(p.short_outputs for p in parts), sum(p.success.hits for p in parts)
         if short:
             out.append(
@@ -114,6 +180,16 @@ def short_answers(cells: Sequence[CellFact]) -> list[str]:
                 "lighter than the workload says. Asked and got stand under “Requests and tokens”."
             )
     return out
+
+
+def _by_label(cells: Sequence[CellFact]) -> dict[str, list[ClassSummary]]:
+    """Class (in the mix told apart) -> what each cell with a summary saw of it."""
+    found: dict[str, list[ClassSummary]] = {}
+    for cell in cells:
+        for part in cell.summary.classes if cell.summary else ():
+            label = f"{part.class_name} in the mix" if cell.class_name == MIXED else part.class_name
+            found.setdefault(label, []).append(part)
+    return found
 
 
 def _gate(key: str, title: str, cells: Sequence[CellFact]) -> Gate:

@@ -7,7 +7,10 @@ import io
 import json
 
 import pytest
+from msgspec.structs import replace
 
+from benchmarks.engine.summary_types import CellSummary
+from benchmarks.models import Cell
 from capacity import exports
 from capacity.queries import result_of
 from tests import factories
@@ -76,3 +79,36 @@ def test_every_number_names_its_unit_or_is_a_count_a_share_or_a_name() -> None:
         and not column.endswith(("_s", "_bytes", "_min", "_share", "_c", "_w", "_ms", "_p50", "_flight", "_peak"))
     ]
     assert unnamed == []
+
+
+def test_what_was_sent_and_what_was_counted_stand_in_each_row_and_unknown_is_no_zero() -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits(), class_names=["short"]), settings=[1])
+    row = json.loads(exports.as_json(result_of(grid)))["rows"][0]
+    assert (row["cell_scheduled_requests"], row["cell_outcomes"]) == (96, "ok:96")
+    assert (row["cell_sent_requests"], row["cell_recorded_requests"]) == (100, 100)
+    assert row["cell_sent_is_sum_of_outcomes"] is True
+    assert (row["token_sources"], row["asked_output_tokens_p50"], row["output_tokens_p50"]) == ("server:96", 60.0, 60.0)
+    assert (row["intended_prompt_tokens_p50"], row["prompt_tokens_p50"]) == (180.0, 180.0)
+    assert (row["truncated_prompts"], row["short_outputs"]) == (0, 0)
+
+
+def test_a_cell_whose_window_never_opened_has_no_rates_in_the_file() -> None:
+    def unopened(cell: Cell) -> CellSummary:
+        found = stored.summary_of(cell)
+        part = replace(found.classes[0], prompt_tokens_p50=None, output_tokens_p50=None, token_sources={})
+        none = {
+            "completed_per_s": None,
+            "good_per_s": None,
+            "output_tokens_per_s": None,
+            "conserved": None,
+            "sent": None,
+        }
+        return replace(found, window_s=0.0, classes=(part,), **none)
+
+    grid = stored.measure(factories.make_grid(limits=made.limits(), class_names=["short"]), unopened, settings=[1])
+    row = json.loads(exports.as_json(result_of(grid)))["rows"][0]
+    names = (
+        "window_s", "cell_completed_per_min", "cell_good_per_min", "cell_output_tokens_per_s", "good_per_min",
+        "cell_sent_requests", "cell_sent_is_sum_of_outcomes", "truncated_prompts", "short_outputs",
+    )  # fmt: skip
+    assert [name for name in names if row[name] is not None] == []

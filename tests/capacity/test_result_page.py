@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
@@ -10,10 +11,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from msgspec.structs import replace
 
-from benchmarks.models import Grid, Role
+from benchmarks.engine.summary_types import CellSummary
+from benchmarks.models import Cell, Grid, Role
+from benchmarks.stats.quantiles import tail
 from capacity.models import Choice
 from capacity.queries import result_of
-from capacity.result_views import gauge_rows, heat_rows, meters
+from capacity.result_views import cell_rows, gauge_rows, heat_rows, meters
 from tests import factories
 from tests.capacity import stored
 from tests.capacity import synthetic as made
@@ -191,3 +194,62 @@ def test_the_margins_of_the_recommended_setting_are_bars_with_their_limit() -> N
         ("Peak VRAM", "2.0", "of 7.4 GiB"),
         ("GPU temperature", "70", "of 85 °C"),
     ]
+
+
+def test_the_page_says_that_all_sent_requests_are_accounted_for_and_who_counted_the_tokens() -> None:
+    html = page(stored.measure(draft(settings=[1], class_names=["short"], repeats=3)))
+    assert "sent = sum of outcomes" in html
+    assert "288 sent in the windows = 288 ok. With warm-up: 300 sent = 300 recorded." in html
+    assert "<td>server</td>" in html
+
+
+def test_a_count_that_does_not_add_up_is_shown_open_and_fails_its_setting() -> None:
+    def lost(cell: Cell) -> CellSummary:
+        found = stored.summary_of(cell)
+        return replace(found, conserved=False, recorded=99) if cell.repeat == 2 else found
+
+    html = page(stored.measure(draft(settings=[1], class_names=["short"], repeats=3), lost))
+    assert "sent ≠ sum of outcomes" in html
+    assert "300 sent ≠ 299 recorded" in html
+    assert "1 cell: sent requests and recorded outcomes differ." in html
+    assert "<h1>No safe setting found</h1>" in html
+
+
+def test_a_cut_prompt_and_short_answers_stand_on_the_page() -> None:
+    def spoilt(cell: Cell) -> CellSummary:
+        found = stored.summary_of(cell)
+        part = replace(
+            found.classes[0], truncated_prompts=int(cell.setting == 8), short_outputs=2, output_tokens_p50=41.0
+        )
+        return replace(found, classes=(part,))
+
+    html = page(stored.measure(draft(class_names=["short"]), spoilt))
+    assert "so this point is not valid for short" in html
+    assert "8 of 886 answers of short were more than 5 % shorter than asked" in html
+    assert '<td class="hr-num">60</td><td class="hr-num">41</td>' in html
+
+
+@pytest.mark.parametrize(
+    ("fields", "first_token", "per_token"),
+    [
+        ({}, "0.050", "0.0025"),
+        ({"ttft_s": tail(np.array([])), "tpot_s": tail(np.array([]))}, "not streamed", "not streamed"),
+        ({"tpot_s": tail(np.array([]))}, "0.050", "one token"),
+        ({"tpot_s": tail(np.array([])), "output_tokens_p50": None}, "0.050", "not counted"),
+        ({"tpot_s": tail(np.array([0.01] * 3))}, "0.050", "too few"),
+        ({"tpot_s": tail(np.array([float("inf")] * 30))}, "0.050", "failed"),
+    ],
+)
+def test_the_cells_show_tpot_or_why_there_is_none(fields: dict[str, object], first_token: str, per_token: str) -> None:
+    def measured(cell: Cell) -> CellSummary:
+        found = stored.summary_of(cell)
+        return replace(found, classes=(replace(found.classes[0], **fields),))
+
+    grid = stored.measure(draft(settings=[1], class_names=["short"], repeats=1), measured)
+    row = cell_rows(result_of(grid))[0]
+    assert (row.ttft_p95, row.tpot_p95) == (first_token, per_token)
+
+
+def test_without_scripts_each_chart_says_where_its_numbers_are() -> None:
+    html = page(stored.measure(draft()))
+    assert html.count('class="hr-chart') == html.count("<noscript>") == 4

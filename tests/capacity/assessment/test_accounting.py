@@ -66,6 +66,29 @@ def test_a_setting_with_cut_prompts_is_not_recommended() -> None:
     assert judge(made.facts([whole, cut])).recommended == 1
 
 
+def test_asked_and_got_stand_per_class_and_setting_with_who_counted() -> None:
+    first, second = (
+        made.class_summary("short", [0.5] * 90, short=2),
+        made.class_summary("short", [0.5] * 90, failed=1),
+    )
+    second = replace(second, output_tokens_p50=41.0, token_sources={"server": 80, "unknown": 10})
+    unknown = replace(second, prompt_tokens_p50=None, token_sources={})
+    cells = [
+        made.cell(number, setting, "short", made.summary(setting, "short", [part]))
+        for number, (setting, part) in enumerate([(4, unknown), (2, first), (2, second)])
+    ]
+    two, four = accounting.count_rows(cells)
+    assert (two.setting, two.sent, two.answered, two.cut, two.short) == (2, 181, 180, 0, 2)
+    assert (two.prompt_intended, two.prompt_counted, two.output_asked, two.output_got) == (
+        "180",
+        "180",
+        "60",
+        "41 to 60",
+    )
+    assert two.sources == "server 170, unknown 10"
+    assert (four.prompt_counted, four.sources, four.cut, four.short) == ("not recorded", "not recorded", None, 0)
+
+
 def test_short_answers_are_a_caution_and_block_nothing() -> None:
     cell = made.simple_cell(1, 2, p95_s=0.3, short=7)
     verdict = judge(made.facts([cell]))
