@@ -22,6 +22,7 @@ def demo_plan(endpoint: str, version: str) -> Plan:
         model="headroom-simulated-demo",
         endpoint=endpoint,
         metrics_path="/metrics",
+        gpu_metrics_path="/gpu/metrics",
         flags="python -m benchmarks.simulator --profile demo",
         max_active=8,
         context_tokens=4096,

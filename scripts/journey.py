@@ -64,6 +64,7 @@ class Plan:
     notes: str = ""
     model_digest: str = ""
     task: str = "words"
+    gpu_metrics_path: str = ""
 
 
 @dataclass(slots=True)
@@ -114,6 +115,7 @@ class Journey:
             "max_active_sequences": str(plan.max_active),
             "context_per_sequence_tokens": str(plan.context_tokens),
             "metrics_url": plan.endpoint + plan.metrics_path if plan.metrics_path else "",
+            "gpu_metrics_url": plan.endpoint + plan.gpu_metrics_path if plan.gpu_metrics_path else "",
         }
         page = operator.send(page, values)
         self.say(f"runtime registered by operator: {page.path}")
@@ -251,7 +253,7 @@ class Journey:
         try:
             step()
         except PageError as refusal:
-            self.say(f"refused, as it must be: {what} ({str(refusal).rpartition(': ')[2].strip()[:110]})")
+            self.say(f"refused, as it must be: {what} ({describe(refusal)})")
             return
         raise JourneyError(f"{what} was let through")
 
@@ -292,3 +294,11 @@ def choice(page: Page, name: str, label: str) -> str:
         if value and words.startswith(label):
             return value
     raise PageError(f"{page.path} offers no {name} called {label}: {[words for _, words in options]}")
+
+
+def describe(refusal: PageError) -> str:
+    """The page's own words, or that it offers this person no form at all."""
+    said = str(refusal)
+    return (
+        "the page offers this person no form for it" if " has no form with " in said else said.rpartition(": ")[2][:160]
+    )
