@@ -5,7 +5,7 @@ BOOTSTRAP = @command -v $(PYTHON) >/dev/null 2>&1 || { echo "headroom: no $(PYTH
 	$(PYTHON) scripts/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo real real-quality worker test-services test-browser test-real pictures \
+.PHONY: help run test demo real real-quality worker test-services test-browser test-real pictures chaos fuzz \
 	format check-format lint types contracts check migrations ci vendor clean
 
 help:            ## this list
@@ -50,6 +50,14 @@ test-real:       ## the tests against llama.cpp's own server
 pictures:        ## pictures of every page at 1440 and 390 px, light and dark, into var/pictures/
 	$(BOOTSTRAP) dev
 	@$(PY) -m scripts.pictures
+
+chaos:           ## kills a worker in mid-cell again and again (CHAOS=8 make chaos): nothing finished is lost
+	$(BOOTSTRAP) dev
+	@$(PY) -m scripts.chaos
+
+fuzz:            ## mutated streams through the whole answer machine (FUZZ_S=60 make fuzz): no crash, no growth
+	$(BOOTSTRAP) dev
+	@$(PY) -m scripts.fuzz
 
 format:          ## write the house format
 	$(BOOTSTRAP) dev

@@ -26,7 +26,7 @@ from benchmarks.engine.wire import Exchange, refusal
 from scripts.stack import ROOT
 
 STREAMS = ROOT / "tests" / "data" / "streams"
-MOST_BYTES = 256 * 1024
+MOST_BYTES = 64 * 1024
 MOST_GROWTH_MIB = 64.0
 SETTLED_CASES = 2000  # allocator and interpreter have their working size by then
 SNIPPETS = (
@@ -35,10 +35,19 @@ SNIPPETS = (
     b'"finish_reason":"stop"', b'"finish_reason":7', b'"choices":[]', b'"choices":null', b'"content":""', b'"index":1',
     b'{"error":{"message":null}}', b'{"error":"queue full"}', b'"usage":{"completion_tokens":-5}', b'"usage":[]',
 )  # fmt: skip
+EXPECTED = {"words": "", "echo": "bebo teni", "sums": "42"}
 ASKED = {
-    task: Prepared(index=0, class_name="short", body=b"{}", intended_prompt_tokens=8, asked_output_tokens=4, task=task, expected=expected)
-    for task, expected in (("words", ""), ("echo", "bebo teni"), ("sums", "42"))
-}  # fmt: skip
+    task: Prepared(
+        index=0,
+        class_name="short",
+        body=b"{}",
+        intended_prompt_tokens=8,
+        asked_output_tokens=4,
+        task=task,
+        expected=expected,
+    )
+    for task, expected in EXPECTED.items()
+}
 
 
 class BrokenError(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
@@ -9,8 +10,12 @@ import psutil
 from tests.benchmarks.runs.installation import CLAIM_ALL, DRAW, MANY, PROOF, Installation, engines_under, kill, wait_for
 
 
-def kill_a_worker_in_mid_cell_and_finish(house: Installation) -> None:
-    """Draws a grid of four cells, kills the worker while a later one runs, starts another, and checks what is left."""
+def kill_a_worker_in_mid_cell_and_finish(house: Installation, *, after_s: float = 0.0) -> float:
+    """Draws a grid of four cells, kills the worker while a later one runs, starts another, and checks what is left.
+
+    `after_s`: how long that cell has run already, less than its window. Returns the seconds that its engine outlived the
+    worker.
+    """
     house.manage("migrate", "-v", "0")
     grid = house.script(DRAW.format(endpoint=house.start_simulator(), settings=(1, 2, 3, 4), window_s=4.0))["grid"]
     worker = house.start_worker()
@@ -23,9 +28,12 @@ def kill_a_worker_in_mid_cell_and_finish(house: Installation) -> None:
 
     wait_for("a later cell to run", in_a_later_cell)
     engines = wait_for("the engine of that cell", lambda: engines_under(worker.pid), every_s=0.05)
+    time.sleep(after_s)
+    killed_at = time.monotonic()
     kill(worker.pid)
     worker.wait()
     _, alive = psutil.wait_procs(engines, timeout=5)
+    outlived_s = time.monotonic() - killed_at
     assert not alive, "the engine outlived its worker"
 
     house.start_worker()
@@ -37,6 +45,7 @@ def kill_a_worker_in_mid_cell_and_finish(house: Installation) -> None:
     for cell in proof["cells"]:
         assert (cell["digest"], cell["summary"], cell["measured"]) == (True, True, 1), proof
         assert cell["requests"] == cell["kept"] > 0
+    return outlived_s
 
 
 def _states(house: Installation) -> list[str]:
