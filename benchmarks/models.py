@@ -13,6 +13,7 @@ from benchmarks.registry_models import (
     Runtime,
     RuntimeKind,
     Team,
+    Versioned,
     Workload,
 )
 
@@ -36,5 +37,6 @@ __all__ = [
     "Runtime",
     "RuntimeKind",
     "Team",
+    "Versioned",
     "Workload",
 ]

@@ -144,7 +144,7 @@ def live_authorization(grid: Grid) -> Authorization | None:
 
 
 def evidence(grid: Grid) -> GridEvidence:
-    """Everything about one grid in five queries, whatever its size; raw samples stay where they are."""
+    """Everything about one grid in a few queries, whatever its size; raw samples stay where they are."""
     cells = grid.cells.select_related("evidence").order_by("position")
     leaves = leaves_of(grid)
     return GridEvidence(

@@ -14,11 +14,11 @@ from django.db import models, transaction
 from django.db.models import Max
 
 from benchmarks import audit
-from benchmarks.models import EndpointCheck, Event, Grid, Hardware, LengthClass, Runtime, Team, Workload
+from benchmarks.models import EndpointCheck, Event, Grid, Hardware, LengthClass, Runtime, Team, Versioned, Workload
 
 Values = Mapping[str, object]
 Changes = dict[str, object]
-Row = TypeVar("Row", Runtime, Workload)
+Row = TypeVar("Row", bound=Versioned)
 
 HARDWARE_FIELDS = ("name", "place", "cpu", "ram_gib", "gpu", "gpu_count", "vram_gib", "power_cap_w", "notes")
 RUNTIME_MEASURED = (
@@ -59,7 +59,7 @@ def edit_hardware(*, hardware: Hardware, by: AbstractBaseUser, values: Values, r
         before = _kept(row, HARDWARE_FIELDS)
         _assign(row, _only(values, HARDWARE_FIELDS))
         after = _kept(row, HARDWARE_FIELDS)
-        changes = _differences(before, after)
+        changes = differences(before, after)
         if changes:
             row.save(update_fields=HARDWARE_FIELDS)
             audit.record(
@@ -77,7 +77,7 @@ def register_runtime(*, team: Team, by: AbstractBaseUser, slug: str, values: Val
         row = Runtime(team=team, slug=slug, version=1, created_by_id=by.pk, **_only(values, RUNTIME_FIELDS))
         row.digest = digest_of_runtime(row)
         row.save(force_insert=True)
-        _said(row, by=by, verb="registered", after=_kept(row, RUNTIME_FIELDS))
+        said(row, by=by, verb="registered", after=_kept(row, RUNTIME_FIELDS))
     return row
 
 
@@ -86,14 +86,14 @@ def revise_runtime(*, runtime: Runtime, by: AbstractBaseUser, values: Values, re
     with transaction.atomic():
         old = Runtime.objects.select_for_update(of=("self",)).select_related("team", "hardware").get(pk=runtime.pk)
         before = _kept(old, RUNTIME_FIELDS)
-        row = _next_version(old, by) if runtime_in_use(old) else old
+        row = next_version(old, by) if runtime_in_use(old) else old
         _assign(row, _only(values, RUNTIME_FIELDS))
         row.digest = digest_of_runtime(row)
         after = _kept(row, RUNTIME_FIELDS)
         if after == before:
             return runtime
         row.save()
-        _said(row, by=by, verb=_revised(row, old), before=before, after=after, reason=reason)
+        said(row, by=by, verb=revised(row, old), before=before, after=after, reason=reason)
     return row
 
 
@@ -117,7 +117,7 @@ def register_workload(
         row.digest = digest_of_workload(row, classes)
         row.save(force_insert=True)
         _write_classes(row, classes)
-        _said(row, by=by, verb="registered", after=_workload_kept(row, classes))
+        said(row, by=by, verb="registered", after=_workload_kept(row, classes))
     return row
 
 
@@ -128,7 +128,7 @@ def revise_workload(
     with transaction.atomic():
         old = Workload.objects.select_for_update(of=("self",)).select_related("team").get(pk=workload.pk)
         before = _workload_kept(old, classes_of(old))
-        row = _next_version(old, by) if workload_in_use(old) else old
+        row = next_version(old, by) if workload_in_use(old) else old
         _assign(row, _only(values, WORKLOAD_FIELDS))
         row.digest = digest_of_workload(row, classes)
         after = _workload_kept(row, classes)
@@ -137,7 +137,7 @@ def revise_workload(
         row.save()
         row.classes.all().delete()
         _write_classes(row, classes)
-        _said(row, by=by, verb=_revised(row, old), before=before, after=after, reason=reason)
+        said(row, by=by, verb=revised(row, old), before=before, after=after, reason=reason)
     return row
 
 
@@ -226,8 +226,11 @@ def _readable(changes: Mapping[str, object]) -> tuple[tuple[str, object, object]
     return tuple(lines)
 
 
-def _said(
-    row: Runtime | Workload,
+# --- versions, of objectives above the wall too -----------------------------------------------------------------------
+
+
+def said(
+    row: Versioned,
     *,
     by: AbstractBaseUser,
     verb: str,
@@ -235,20 +238,22 @@ def _said(
     before: Changes | None = None,
     reason: str = "",
 ) -> None:
+    """One event of a versioned row, with what changed."""
     audit.record(
         actor=by.get_username(), verb=verb, subject=f"{row._meta.model_name} {row.slug} v{row.version}", team=row.team,
-        before=before, after=after, changes=_differences(before, after) if before is not None else None, reason=reason,
+        before=before, after=after, changes=differences(before, after) if before is not None else None, reason=reason,
     )  # fmt: skip
 
 
-def _revised(row: Runtime | Workload, old: Runtime | Workload) -> str:
+def revised(row: Versioned, old: Versioned) -> str:
+    """The verb of an event: changed in place, or made from an older version."""
     return "edited" if row is old else f"made from v{old.version}"
 
 
-def _next_version(old: Row, by: AbstractBaseUser) -> Row:
+def next_version(old: Row, by: AbstractBaseUser) -> Row:
     """An unsaved copy under the next free version; the unique constraint settles a race."""
     newest = type(old)._default_manager.filter(team_id=old.team_id, slug=old.slug).aggregate(n=Max("version"))["n"]
-    skipped = ("id", "version", "created_by", "created_at")
+    skipped = ("id", "version", "created_by", "created_at", "set_at")
     copied = {f.name: getattr(old, f.name) for f in old._meta.concrete_fields if f.name not in skipped}
     return type(old)(version=newest + 1, created_by_id=by.pk, **copied)
 
@@ -268,5 +273,5 @@ def _kept(row: models.Model, names: Sequence[str]) -> Changes:
     return {name: value.slug if isinstance(value, Hardware) else value for name, value in values.items()}
 
 
-def _differences(before: Changes, after: Changes) -> Changes:
+def differences(before: Changes, after: Changes) -> Changes:
     return {name: {"before": before[name], "after": after[name]} for name in after if before.get(name) != after[name]}

@@ -13,17 +13,12 @@ from django.db.models import F, Q
 from django.urls import reverse
 from django.utils import timezone
 
-from benchmarks.models import Authorization, Conditions, Grid, Team
+from benchmarks.models import Authorization, Conditions, Grid, Versioned
 
 
-class Objective(models.Model):
+class Objective(Versioned):
     """What a service must keep, set before a run. Measured versions stay as they were; an edit makes a new version."""
 
-    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="+")
-    slug = models.SlugField(max_length=60)
-    version = models.PositiveIntegerField(default=1, editable=False)
-    name = models.CharField(max_length=120)
-    notes = models.TextField(blank=True)
     percentile = models.FloatField(default=95, validators=[MinValueValidator(50), MaxValueValidator(99.9)])
     success_share = models.FloatField(
         default=0.99,
@@ -41,9 +36,6 @@ class Objective(models.Model):
     reserve_growth = models.FloatField(default=0.10, validators=[MinValueValidator(0), MaxValueValidator(0.9)])
     reserve_variance = models.FloatField(default=0.05, validators=[MinValueValidator(0), MaxValueValidator(0.9)])
     reserve_loss = models.FloatField(default=0.0, validators=[MinValueValidator(0), MaxValueValidator(0.9)])
-    digest = models.CharField(max_length=64, editable=False)
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
     set_at = models.DateTimeField(
         default=timezone.now, editable=False, help_text="When the limits got the values that stand here."
     )
@@ -51,9 +43,6 @@ class Objective(models.Model):
     class Meta:
         ordering = ["slug", "-version"]
         constraints = [models.UniqueConstraint(fields=["team", "slug", "version"], name="objective_version_once")]
-
-    def __str__(self) -> str:
-        return self.name
 
     def get_absolute_url(self) -> str:
         return reverse("objective-detail", args=[self.slug, self.version])

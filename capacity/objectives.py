@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
-from django.db.models import Max
 from django.utils import timezone
 
-from benchmarks import audit
+from benchmarks import audit, registry
 from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.models import Grid, Team
 from capacity.models import Choice, ClassObjective, Objective
@@ -45,7 +44,7 @@ def set_objective(
         row.digest = _digest(row, classes)
         row.save(force_insert=True)
         _write_classes(row, classes)
-        _said(row, by=by, verb="set", after=_kept(row, classes))
+        registry.said(row, by=by, verb="set", after=_kept(row, classes))
     return row
 
 
@@ -56,7 +55,7 @@ def revise_objective(
     with transaction.atomic():
         old = Objective.objects.select_for_update(of=("self",)).select_related("team").get(pk=objective.pk)
         before = _kept(old, classes_of(old))
-        row = _next_version(old, by) if in_use(old) else old
+        row = registry.next_version(old, by) if in_use(old) else old
         for name, value in _only(values).items():
             setattr(row, name, value)
         row.digest = _digest(row, classes)
@@ -68,8 +67,7 @@ def revise_objective(
         row.save()
         row.classes.all().delete()
         _write_classes(row, classes)
-        verb = "edited" if row is old else f"made from v{old.version}"
-        _said(row, by=by, verb=verb, before=before, after=after, reason=reason)
+        registry.said(row, by=by, verb=registry.revised(row, old), before=before, after=after, reason=reason)
     return row
 
 
@@ -117,24 +115,6 @@ def _write_classes(objective: Objective, classes: Sequence[ClassValues]) -> None
         )
         for i, c in enumerate(classes)
     )
-
-
-def _next_version(old: Objective, by: AbstractBaseUser) -> Objective:
-    newest = Objective.objects.filter(team_id=old.team_id, slug=old.slug).aggregate(n=Max("version"))["n"]
-    copied = {name: getattr(old, name) for name in FIELDS}
-    return Objective(team=old.team, slug=old.slug, version=newest + 1, created_by_id=by.pk, **copied)
-
-
-def _said(
-    row: Objective, *, by: AbstractBaseUser, verb: str, after: Kept, before: Kept | None = None, reason: str = ""
-) -> None:
-    changes: Kept = {}
-    if before is not None:
-        changes = {n: {"before": before[n], "after": after[n]} for n in after if before[n] != after[n]}
-    audit.record(
-        actor=by.get_username(), verb=verb, subject=f"objective {row.slug} v{row.version}", team=row.team,
-        before=before, after=after, changes=changes, reason=reason,
-    )  # fmt: skip
 
 
 def _only(values: Values) -> Kept:
