@@ -53,12 +53,13 @@ def summaries(cells: Sequence[CellFact], class_name: str) -> list[CellSummary]:
 
 def good_rate(found: Sequence[CellSummary]) -> Rate:
     """Successful requests a minute over the repeats of one kind of cell."""
-    per_s = [(s.good_per_s, s.window_s) for s in found if s.good_per_s is not None]
+    opened = [s for s in found if s.good_per_s is not None]  # a window that never opened has no rate, not a rate of 0
+    per_s = [(s.good_per_s or 0.0, s.window_s) for s in opened]
     seconds = sum(window_s for _, window_s in per_s)
     if seconds <= 0:
         return Rate()
     value = sum(rate * window_s for rate, window_s in per_s) / seconds
-    low, high = _wilson(found, value)
+    low, high = _wilson(opened, value)
     spread = _spread([rate for rate, _ in per_s])
     if spread is not None:
         low, high = min(low, value - spread), max(high, value + spread)

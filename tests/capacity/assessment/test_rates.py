@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from capacity.assessment.rates import good_rate, harmonic, mix_completed, mix_good, summaries
+from capacity.assessment.rates import completed_rate, good_rate, harmonic, mix_completed, mix_good, summaries
 from tests.capacity import synthetic as made
 
 RATES = st.floats(min_value=0.01, max_value=1e4)
@@ -85,3 +86,12 @@ def test_where_the_mix_was_measured_its_own_cell_counts() -> None:
     parts = [made.class_summary("short", made.latencies(60, 0.5)), made.class_summary("long", made.latencies(30, 4.0))]
     cells = [made.cell(1, 2, "mixed", made.summary(2, "mixed", parts))]
     assert mix_good(cells, ("mixed",), {"short": 1.0, "long": 1.0}).value == pytest.approx(180.0)
+
+
+def test_a_cell_whose_window_never_opened_adds_no_rate_of_zero() -> None:
+    cell = made.simple_cell(1, 2, p95_s=0.3)
+    assert cell.summary is not None
+    blank = replace(cell.summary, window_s=0.0, completed_per_s=None, good_per_s=None)
+    assert good_rate([cell.summary, blank]) == good_rate([cell.summary])
+    assert completed_rate([cell.summary, blank]) == completed_rate([cell.summary])
+    assert (good_rate([blank]).value, completed_rate([blank])) == (None, None)
