@@ -1,6 +1,8 @@
 """Heartbeats: whose clock they are by, how often they come, and what a worker does that could not give them."""
 
 import os
+import subprocess
+import sys
 import time
 from datetime import timedelta
 
@@ -9,7 +11,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from benchmarks import claims, queries, runs, tasks, worker
-from benchmarks.models import Attempt, Cell
+from benchmarks.models import Attempt, Cell, Grid
 from tests.benchmarks.runs import protected
 from tests.benchmarks.runs.made import claim, record, running_grid, states
 
@@ -35,6 +37,18 @@ def test_the_time_of_the_database_goes_forward():
     before = queries.database_now()
     assert before <= queries.database_now()
     assert before.tzinfo is not None, connection.vendor
+
+
+@pytest.mark.parametrize(("heartbeat_s", "beats"), [(0.05, range(3, 1000)), (600.0, range(1, 2))])
+def test_a_worker_beats_as_often_as_the_setting_says_and_once_at_the_end(settings, heartbeat_s, beats):
+    settings.HEARTBEAT_S = heartbeat_s
+    grid = running_grid(settings=(1,), class_names=("short",))
+    taken = claim(grid)
+    before = Grid.objects.get(pk=grid.pk).progress_version
+    command = [sys.executable, "-c", "import time; time.sleep(1.5)"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        worker._watched(taken, child)
+    assert Grid.objects.get(pk=grid.pk).progress_version - before in beats
 
 
 @pytest.mark.parametrize("answers", [True, False])
