@@ -87,7 +87,7 @@ def check_workers(databases: Sequence[str] | None = None, **_: Any) -> list[Chec
     long_ago = timezone.now() - SEEN_WITHIN
     silent = [slug for slug, _name, seen in hosts if seen is None or seen < long_ago]
     if silent:
-        hint = "Start one there: `manage.py worker --hardware SLUG`, or deploy/headroom-worker.service."
+        hint = "Start one there: `manage.py worker --hardware SLUG`, or deploy/headroom-worker@.service."
         found.append(
             Info(f"No worker was seen in ten minutes for: {', '.join(silent)}.", hint=hint, id="capacity.I030")
         )
