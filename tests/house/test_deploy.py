@@ -37,7 +37,7 @@ def test_a_compose_client_accepts_the_file_and_sees_five_services_and_the_gpu_wo
         "gpu-worker", "postgres", "redis", "scheduler", "web", "worker",
     ]  # fmt: skip
     assert re.search(r"capabilities:\n\s+- gpu", done.stdout)
-    assert services[1].count("healthcheck:") == 5
+    assert services[1].count("healthcheck:") == 6
 
 
 @compose
