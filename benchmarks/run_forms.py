@@ -128,7 +128,11 @@ class ConditionsForm(ConditionsModelForm):
         model = Conditions
         fields = ["at", "room", "ambient_c", "ambient_source", "power_source", "ups_on_battery", "other_loads", "notes"]
         widgets = {"notes": forms.Textarea(attrs={"rows": 3})}
-        labels = {"ups_on_battery": _("UPS on battery"), "other_loads": _("Other loads on this host")}
+        labels = {
+            "ambient_c": _("Room temperature, °C"),
+            "ups_on_battery": _("UPS on battery"),
+            "other_loads": _("Other loads on this host"),
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
