@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from scripts.chromium import EXECUTABLE, launch
 from scripts.journey import Journey, LengthClass, Plan
 from scripts.run import VERSION, prepare
 from scripts.stack import Stack, free_port
-from tests.browser.house import House
+from tests.browser.house import TRIES, House
 from tests.browser.person import People
 
 
@@ -37,6 +38,8 @@ def house() -> Iterator[House]:
 
 @pytest.fixture(scope="session")
 def chromium(house: House) -> Iterator[Browser]:
+    """Yields the processor to the worker and its load client, which were started before."""
+    os.nice(10)
     with sync_playwright() as playwright:
         browser = launch(playwright)
         yield browser
@@ -72,7 +75,7 @@ def measured(house: House, journey: Journey) -> int:
         flags="",
         max_active=8,
         context_tokens=4096,
-        classes=[LengthClass("short", 8, 4)],
+        classes=[LengthClass("short", 20, 10)],
         settings=(1, 2),
         window_s=2.0,
         warmup_s=0.5,
@@ -82,7 +85,12 @@ def measured(house: House, journey: Journey) -> int:
     journey.register_runtime(plan)
     journey.register_workload(plan)
     journey.register_objective("Prepared objective", {"short": 5.0})
-    grid = journey.draw(plan, name=plan.grid_name, objective="Prepared", workload="Prepared", settings=plan.settings)
-    journey.authorize(grid)
-    journey.wait(grid, within_s=120, tick=lambda *_: house.stack.check())
-    return grid
+    for _ in range(TRIES):
+        grid = journey.draw(
+            plan, name=plan.grid_name, objective="Prepared", workload="Prepared", settings=plan.settings
+        )
+        journey.authorize(grid)
+        journey.wait(grid, within_s=120, tick=lambda *_: house.stack.check())
+        if journey.safe_settings(grid):
+            return grid
+    raise AssertionError(f"no safe setting in {TRIES} grids: {journey.finding(grid)}")

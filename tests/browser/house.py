@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from scripts.stack import Stack
 
+TRIES = 3
+
 
 @dataclass(frozen=True, slots=True)
 class House:

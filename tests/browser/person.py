@@ -16,13 +16,16 @@ AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RUN_AXE = """async (rules) => {
   const found = await axe.run(document, {runOnly: {type: 'tag', values: rules}, resultTypes: ['violations']});
-  return found.violations.map((v) => `${v.id} (${v.impact}): ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(' | ')}`);
+  const where = (v) => v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(' | ');
+  return found.violations.map((v) => `${v.id} (${v.impact}): ${v.help}: ${where(v)}`);
 }"""
 TOO_WIDE = """() => {
   const room = document.documentElement.clientWidth;
   if (document.documentElement.scrollWidth <= room) return [];
-  return [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > room + 1)
-    .slice(0, 5).map((e) => `${e.tagName.toLowerCase()}.${e.className} reaches ${Math.round(e.getBoundingClientRect().right)} of ${room} px`);
+  const right = (e) => Math.round(e.getBoundingClientRect().right);
+  const beyond = [...document.querySelectorAll('body *')].filter((e) => right(e) > room + 1);
+  const named = beyond.map((e) => `${e.tagName.toLowerCase()}.${e.className} reaches ${right(e)} of ${room} px`);
+  return named.length ? named.slice(0, 5) : ['the page is wider than its window'];
 }"""
 
 

