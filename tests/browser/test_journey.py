@@ -207,4 +207,4 @@ def test_the_whole_way_from_a_host_to_a_verified_statement(
     verify(people("", width=width), files, tmp_path)
     for path in ("/", "/grids/", "/authorisations/", "/audit/", "/docs/", f"/grids/{grid}/conditions/after/"):
         operator.go(path)
-    assert people.faults() == []
+    assert people.faults() == [], "\n".join(people.faults())

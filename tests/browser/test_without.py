@@ -53,7 +53,7 @@ def test_a_grid_is_drawn_authorised_and_read_without_javascript(people: People, 
     operator.look()
     assert operator.path() == f"/grids/{grid}/"
     expect(operator.page.get_by_role("table").first).to_contain_text("Short")
-    assert people.faults() == []
+    assert people.faults() == [], "\n".join(people.faults())
 
 
 def tab_to(page: Page, *, name: str = "", words: str = "") -> None:
@@ -95,4 +95,4 @@ def test_a_proposal_is_approved_by_keyboard_alone(people: People, journey: Journ
     approver.look()
     expect(page.get_by_role("main")).to_contain_text("Read, and it holds.")
     expect(page.get_by_role("main")).to_contain_text("Approved")
-    assert people.faults() == []
+    assert people.faults() == [], "\n".join(people.faults())
