@@ -90,8 +90,8 @@ def test_a_proposal_is_approved_by_keyboard_alone(people: People, journey: Journ
     tab_to(page, name="password")
     page.keyboard.type(approver.password)
     tab_to(page, words="Record my decision")
-    page.keyboard.press("Enter")
-    page.wait_for_load_state("load")
+    with page.expect_navigation(wait_until="load"):
+        page.keyboard.press("Enter")
     approver.look()
     expect(page.get_by_role("main")).to_contain_text("Read, and it holds.")
     expect(page.get_by_role("main")).to_contain_text("Approved")
