@@ -16,13 +16,14 @@ from pathlib import Path
 
 import msgspec
 from celery import shared_task
-from celery.signals import worker_ready
+from celery.signals import beat_embedded_init, worker_ready
 from django.conf import settings
 from django.db import DatabaseError, connections
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from benchmarks import claims, plans, probe, queries, runs
+from benchmarks.engine.parent import die_with_parent
 from benchmarks.models import Cell, EndpointCheck, Hardware
 from benchmarks.permits import target_refusal
 
@@ -121,6 +122,12 @@ def check_endpoint(pk: int) -> None:
     EndpointCheck.objects.filter(pk=pk, status=EndpointCheck.Status.QUEUED).update(
         status=status, result=result, finished_at=timezone.now()
     )
+
+
+@beat_embedded_init.connect
+def end_with_the_worker(**_signal: object) -> None:
+    """The scheduler inside a worker is a process of its own; left alone it outlives a killed worker and rings on."""
+    die_with_parent()
 
 
 @worker_ready.connect

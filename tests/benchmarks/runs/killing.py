@@ -29,12 +29,15 @@ def kill_a_worker_in_mid_cell_and_finish(house: Installation, *, after_s: float 
     wait_for("a later cell to run", in_a_later_cell)
     engines = wait_for("the engine of that cell", lambda: engines_under(worker.pid), every_s=0.05)
     time.sleep(after_s)
+    family = psutil.Process(worker.pid).children(recursive=True)  # pool, scheduler, engine
     killed_at = time.monotonic()
     kill(worker.pid)
     worker.wait()
     _, alive = psutil.wait_procs(engines, timeout=5)
     outlived_s = time.monotonic() - killed_at
     assert not alive, "the engine outlived its worker"
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not alive, "a process of the worker outlived it"
 
     house.start_worker()
     wait_for("the grid to finish", lambda: house.rows("SELECT id FROM benchmarks_grid WHERE finished_at IS NOT NULL"))
