@@ -7,6 +7,7 @@ the grid from a calibration of its own. What the real server must show is said i
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -96,13 +97,26 @@ def judged_claims(journey: Journey, grid: int, say: Steps) -> None:
     must(recommended == "4", f"4 in flight is recommended (offered as safe: {', '.join(offered)})", say)
     must("8" not in offered, "8 in flight is refused", say)
     words = operator.get(f"/grids/{grid}/").words()
-    for phrase, claim in (
-        ("not applicable", "memory on a host without GPU is called not applicable"),
-        ("without limit", "the page says that this bare server queues without bound"),
-        ("by construction", "validity is named as being by construction"),
-        ("waiting", "waiting requests are on the page"),
-    ):
-        must(phrase in words.lower(), claim, say)
+    refusal = between(words, "Why not 8", "Latency by request length")
+    must("over the limit" in refusal, "8 in flight is refused: its p95 is over the objective", say)
+    must("successful requests a minute" in refusal, "and for how much work it adds", say)
+    must("waited in the server's queue" in refusal, "and for the requests that waited", say)
+    queue = between(words, "Waiting requests.", "Latency by request length")
+    must("queues without bound" in queue, "the words say that this bare server queues without bound", say)
+    gates = between(words, "Gates What each setting was asked", "What was not tested")
+    must("VRAM share not applicable" in gates, "memory on a host without GPU is not applicable", say)
+    must("Judged by construction" in gates, "validity is named as being by construction", say)
+    telemetry = between(words, "Host and runtime while measuring", "What was not tested")
+    must(
+        re.search(r"Waiting in the server( \d+){3} 4\b", telemetry) is not None,
+        "four waiting at 8 are on the page",
+        say,
+    )
+
+
+def between(words: str, start: str, end: str) -> str:
+    """What stands on a page between two of its headings; empty where the first is missing."""
+    return words.partition(start)[2].partition(end)[0]
 
 
 def measure(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> int:

@@ -167,7 +167,7 @@ def queue(setting: int, waiting: float, *, bounded: bool | None, sentence: str) 
     if bounded is None:
         return f"{seen} Whether its queue is bounded is not known. {sentence}".strip()
     said = sentence or "This server queues without bound."
-    bare = "Bare, it refuses nobody: under more load the wait only grows, and it hides the overload."
+    bare = "Bare, it queues without bound: it refuses nobody, under more load the wait only grows, and that hides the overload."
     front = IN_FRONT if "gateway" in said else f"{GATEWAY} {IN_FRONT}"
     return f"{seen} {bare} {said} {front}"
 
