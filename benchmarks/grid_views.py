@@ -271,11 +271,11 @@ def _authorized(request: HttpRequest, grid: Grid, form: AuthorizeForm) -> bool:
 
 
 def _offered(grid: Grid) -> dict[str, object]:
-    """Ceilings that let this grid run and little more: half as long again, 20 requests a second for each in flight."""
+    """Ceilings that let this grid run and little more: half as long again, 100 requests a second for each in flight."""
     cells = grid.cells.count()
     seconds = cells * (grid.window_s + grid.warmup_s)
     repeats = cells / max(1, len(grid.setting_values))
-    requests = ceil(sum(grid.setting_values) * repeats * (grid.window_s + grid.warmup_s) * 20)
+    requests = ceil(sum(grid.setting_values) * repeats * (grid.window_s + grid.warmup_s) * 100)
     longest = max((plans.largest_tokens(row) for row in grid.workload.classes.all()), default=1)
     now = timezone.localtime()
     return {

@@ -176,16 +176,12 @@ def _memory_bars(figure: Any, verdict: Verdict) -> None:
 def _trade_notes(verdict: Verdict, rows: Sequence[SettingRow]) -> list[dict[str, Any]]:
     notes = []
     right = _right_end(rows)
-    for index, row in enumerate(rows):
+    for before, row in zip([None, *rows], rows, strict=False):
         chosen = row.setting == verdict.recommended
-        beside = _ratio(row) < 0.75 * right and not chosen
-        low = index + 1 == len(rows) and not beside
         words = f"{row.setting} in flight"
         notes.append(
             note(
-                _ratio(row), row.good.value, f"<b>{words}</b>" if chosen else words,
-                xanchor="left" if beside else "right" if low else "center", xshift=12 if beside else -10 if low else 0,
-                yshift=24 if chosen else 8 if beside else -16,
+                _ratio(row), row.good.value, f"<b>{words}</b>" if chosen else words, **_beside_the_line(before, row, right),
                 font={"size": 12, "color": "var(--text)" if chosen else "var(--text-2)"},
             )
         )  # fmt: skip
@@ -203,6 +199,18 @@ def _trade_notes(verdict: Verdict, rows: Sequence[SettingRow]) -> list[dict[str,
     small = {"size": 12, "color": LIMIT}
     notes.append(note(1, 1, "objective", xref="x", yref="paper", xanchor="left", yanchor="top", xshift=6, font=small))
     return [*notes, axis_name("Requests a minute", left=-40), axis_name("In flight", x=SPLIT, left=-16)]
+
+
+def _beside_the_line(before: SettingRow | None, row: SettingRow, right: float) -> dict[str, Any]:
+    """Where a point's name stands free of the line: under the first point, above a rising line, under a falling one."""
+    rate, was = row.good.value or 0.0, (before.good.value or 0.0) if before else 0.0
+    if before is None:
+        return {"xanchor": "left", "xshift": 6, "yshift": -15}
+    if rate < was:
+        return {"xanchor": "center", "xshift": 0, "yshift": -18}
+    if _ratio(row) < 0.25 * right:
+        return {"xanchor": "left", "xshift": 10, "yshift": -13}
+    return {"xanchor": "right", "xshift": -10, "yshift": 13}
 
 
 def _memory_notes(verdict: Verdict) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -38,6 +38,15 @@ GAUGE_WORDS = {
     "gpu_utilization_share": "GPU utilisation",
     "host_cpu_share": "Host CPU",
     "host_swap_used_bytes": "Swap in use",
+    "vram_total_bytes": "VRAM total",
+    "gpu_energy_j": "GPU energy",
+    "gpu_clocks_event_reasons": "GPU clocks event reasons",
+    "runtime_kv_capacity_tokens": "KV capacity",
+    "runtime_preemptions_total": "KV preemptions",
+    "runtime_prefix_query_tokens_total": "Prefix cache queries",
+    "runtime_prefix_hit_tokens_total": "Prefix cache hits",
+    "runtime_rejected_total": "Refusals counted by the server",
+    "runtime_aborted_total": "Aborts counted by the server",
 }
 GAUGE_UNITS = (("_bytes", "GiB", 1 / GIB), ("_c", "°C", 1.0), ("_w", "W", 1.0), ("_share", "%", 100.0))
 # Counters, sizes that do not move and bit masks: their peak says nothing about the window.
