@@ -24,7 +24,7 @@ SLOTS, CONTEXT_TOKENS = 4, 2048
 SETTINGS = (1, 2, 4, 8)
 TIMES_P95_AT_ONE = 4.0
 WITHIN_S = 400.0
-FLAT = 1.15
+FLAT = 1.20
 """Beyond the slots throughput must not rise by more than this factor; up to them it must rise by at least RISES."""
 RISES = 1.10
 
@@ -50,7 +50,8 @@ def real_plan(endpoint: str, model: Path) -> Plan:
         flags=f"python -m tools.llamacpp_server {model.name} --slots {SLOTS} --context-per-slot {CONTEXT_TOKENS}",
         max_active=SLOTS,
         context_tokens=CONTEXT_TOKENS,
-        classes=(LengthClass("words", 8, 12),),
+        # A prompt long enough that its work, which slots share, counts beside reading the weights, which a batch shares.
+        classes=(LengthClass("words", 48, 12),),
         settings=SETTINGS,
         window_s=10.0,
         warmup_s=2.0,
