@@ -34,7 +34,8 @@ from capacity.chart_parts import (
 from capacity.queries import Result, provenance
 
 IN_ORDER = {"type": "category", "showgrid": False, "categoryorder": "array"}
-HATCH = {"fillmode": "overlay", "fgcolor": "var(--surface)", "fgopacity": 0.35, "size": 8, "solidity": 0.25}
+# Not "overlay": plotly.js then asks for the contrast of a list of colours and warns in the console.
+HATCH = {"fillmode": "replace", "fgcolor": "var(--surface)", "fgopacity": 0.35, "size": 8, "solidity": 0.25}
 SPLIT = 0.72  # where the memory panel begins, as a share of the figure's width
 
 
@@ -159,14 +160,15 @@ def _successful(figure: Any, rows: Sequence[SettingRow], recommended: int | None
 def _memory_bars(figure: Any, verdict: Verdict) -> None:
     rows = [row for row in verdict.rows if row.memory.peak_bytes is not None]
     sizes = [(row.memory.peak_bytes or 0.0) / GIB for row in rows]
+    colours = [MAIN if row.setting == verdict.recommended else "var(--bar)" for row in rows]
     figure.add_bar(
         orientation="h", xaxis="x2", yaxis="y2", width=0.5,
         y=[str(row.setting) for row in rows], x=[round(size, 4) for size in sizes],
         text=[f"{size:.1f}" if size >= 10 else f"{size:.2f}" for size in sizes], textposition="inside",
         insidetextanchor="start", textangle=0, constraintext="none", textfont={"size": 12, "color": "var(--surface)"},
         marker={
-            "color": [MAIN if row.setting == verdict.recommended else "var(--bar)" for row in rows],
-            "pattern": {"shape": ["/" if row.indicative else "" for row in rows], **HATCH},
+            "color": colours,
+            "pattern": {"shape": ["/" if row.indicative else "" for row in rows], "bgcolor": colours, **HATCH},
         },
         customdata=[[row.memory.words] for row in rows],
         hovertemplate="<b>%{y} in flight</b><br>%{customdata[0]}: %{x:.2f} GiB<extra></extra>",

@@ -12,6 +12,7 @@ import io
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import django
@@ -58,11 +59,14 @@ def keep(kept: Path) -> None:
 
 def main() -> int:
     django.setup()
-    call_command("migrate", interactive=False, verbosity=0)
-    collect_static()
-    call_command("demo_accounts", stdout=sys.stdout)
-    if not (settings.KEYS_DIR / "demonstration").exists():
-        call_command("make_keys", demonstration=True, stdout=io.StringIO())
+    # Brotli leaves the interpreter free while it compresses, so tables and accounts are made meanwhile.
+    with ThreadPoolExecutor(1) as pool:
+        collected = pool.submit(collect_static)
+        call_command("migrate", interactive=False, verbosity=0)
+        call_command("demo_accounts", stdout=sys.stdout)
+        if not (settings.KEYS_DIR / "demonstration").exists():
+            call_command("make_keys", demonstration=True, stdout=io.StringIO())
+        collected.result()
     return 0
 
 
