@@ -67,7 +67,7 @@ def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issu
         memory=_memory(chosen),
         tested=_tested(result.evidence),
         conditions=_conditions(result.evidence, conditions),
-        operating_limits=_operating_limits(choice, verdict),
+        operating_limits=_operating_limits(choice, facts),
         rollback=_rollback_words(choice, verdict),
         not_tested=verdict.not_tested,
         ends_early=ENDS_EARLY,
@@ -244,11 +244,13 @@ def _conditions(evidence: GridEvidence, conditions: Conditions) -> doc.Condition
     )
 
 
-def _operating_limits(choice: Choice, verdict: Verdict) -> tuple[str, ...]:
+def _operating_limits(choice: Choice, facts: GridFacts) -> tuple[str, ...]:
     """What must be in force for the figure to hold; queue, token and rate limits follow when the judge can derive them."""
     lines = [f"At most {choice.setting} requests in flight at the server."]
-    if verdict.queue_words:
-        lines.append(verdict.queue_words)
+    if facts.queue_bounded is False:
+        lines.append(
+            "Something in front of the server must hold more back, with a bounded queue: it queues without bound itself."
+        )
     return tuple(lines)
 
 
