@@ -115,7 +115,9 @@ class Answer:
     def _server_failed(self, failure: Failure) -> None:
         # Once text has come the request was admitted: an overload told after that is a broken answer, not a rejection.
         rejected = failure.is_overload and not self.has_content
-        self.fail(Outcome.REJECTED if rejected else Outcome.IN_STREAM_ERROR, failure.text)
+        self.fail(
+            Outcome.REJECTED if rejected else Outcome.IN_STREAM_ERROR, failure.text or "an error without a word why"
+        )
 
     def _take(self, chunk: Chunk, t_ns: int) -> None:
         self._take_counts(chunk)
