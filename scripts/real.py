@@ -24,8 +24,9 @@ SLOTS, CONTEXT_TOKENS = 4, 2048
 SETTINGS = (1, 2, 4, 8)
 TIMES_P95_AT_ONE = 4.0
 WITHIN_S = 400.0
-FLAT = 1.20
-"""Beyond the slots throughput must not rise by more than this factor; up to them it must rise by at least RISES."""
+FLAT = 1.30
+"""Twice the slots in flight must not give more than this factor (without slots it would be 2): a slot waits for its next
+request while one client turns round, and one window of ten seconds varies. Up to the slots it must rise by RISES."""
 RISES = 1.10
 
 
