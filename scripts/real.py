@@ -24,9 +24,8 @@ SLOTS, CONTEXT_TOKENS = 4, 2048
 SETTINGS = (1, 2, 4, 8)
 TIMES_P95_AT_ONE = 4.0
 WITHIN_S = 400.0
-FLAT = 1.30
-"""Twice the slots in flight must not give more than this factor (without slots it would be 2): a slot waits for its next
-request while one client turns round, and one window of ten seconds varies. Up to the slots it must rise by RISES."""
+FLAT = 1.15
+"""Beyond the slots throughput must not rise by more than this factor; up to them it must rise by at least RISES."""
 RISES = 1.10
 
 
@@ -54,7 +53,7 @@ def real_plan(endpoint: str, model: Path) -> Plan:
         # A prompt long enough that its work, which slots share, counts beside reading the weights, which a batch shares.
         classes=(LengthClass("words", 48, 12),),
         settings=SETTINGS,
-        window_s=10.0,
+        window_s=20.0,  # shorter ones vary by more than what is claimed of them
         warmup_s=2.0,
         grid_name="Real runtime",
     )
