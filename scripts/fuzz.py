@@ -14,6 +14,7 @@ import resource
 import sys
 import time
 import traceback
+from array import array
 from collections import Counter
 from pathlib import Path
 
@@ -129,7 +130,7 @@ def judge(record: RequestRecord) -> None:
         raise BrokenError("ok without a verdict on the answer")
     if record.outcome is not Outcome.OK and not record.detail:
         raise BrokenError(f"{record.outcome} without a word why")
-    if any(gap < 0 for gap in record.chunk_gaps_us):
+    if any(gap < 0 for gap in array("I", record.gaps_us)):
         raise BrokenError("a gap below zero")
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from benchmarks.engine import log
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.terms import (
+    BatchRecord,
     ClientHealth,
     End,
     Frame,
@@ -23,6 +24,7 @@ from benchmarks.engine.terms import (
     Phase,
     Reading,
     RequestRecord,
+    Resumed,
     TokenSource,
     Window,
 )
@@ -120,7 +122,8 @@ def from_log(path: Path) -> Columns:
 def from_frames(frames: Iterable[Frame]) -> Columns:
     """Takes the last of each frame that comes once, and all records and readings."""
     kept: dict[type, list[Frame]] = {
-        kind: [] for kind in (Header, Window, ClientHealth, End, NotReported, Reading, RequestRecord)
+        kind: []
+        for kind in (Header, Window, ClientHealth, End, NotReported, Reading, RequestRecord, BatchRecord, Resumed)
     }
     for frame in frames:
         kept[type(frame)].append(frame)
@@ -155,7 +158,7 @@ def requests_of(records: Sequence[RequestRecord]) -> Requests:
         values, known = masked(name)
         return MaskedFloats(np.array(values, dtype=np.float64), known)
 
-    lengths = [len(r.chunk_gaps_us) for r in records]
+    lengths = [len(r.gaps_us) // 4 for r in records]
     return Requests(
         plain={n: np.array([getattr(r, n) for r in records], dtype=np.int64) for n in PLAIN_INTS},
         masked={n: ints(n) for n in MASKED_INTS},
@@ -163,7 +166,7 @@ def requests_of(records: Sequence[RequestRecord]) -> Requests:
         codes={n: np.array([v.index(getattr(r, n)) for r in records], dtype=np.int8) for n, v in CODES.items()},
         texts={n: tuple(getattr(r, n) for r in records) for n in TEXTS},
         resent=np.array([r.resent for r in records], dtype=np.bool_),
-        gaps_us=np.array([gap for r in records for gap in r.chunk_gaps_us], dtype=np.int64),
+        gaps_us=np.frombuffer(b"".join(r.gaps_us for r in records), dtype="<u4").astype(np.int64),
         gap_offsets=np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64),
     )
 

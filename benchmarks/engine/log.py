@@ -1,6 +1,6 @@
 """The append-only log of a cell: one magic line, then framed, checksummed records.
 
-Layout: `HEADROOM-LOG 1\\n`, then per frame a little-endian u32 payload length, a u32 CRC-32 of the payload, and the
+Layout: `HEADROOM-LOG 2\\n`, then per frame a little-endian u32 payload length, a u32 CRC-32 of the payload, and the
 payload, MessagePack of one `terms.Frame`. A reader stops at the first frame that is short, fails its checksum or does
 not decode; everything before it stands.
 """
@@ -18,7 +18,7 @@ import msgspec
 
 from benchmarks.engine.terms import Frame
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MAGIC = b"HEADROOM-LOG %d\n" % SCHEMA_VERSION
 FRAME_HEAD = struct.Struct("<II")
 # A longer frame can only be a damaged length: one record with a gap per token stays far below it.

@@ -6,6 +6,8 @@ import hashlib
 
 import msgspec
 
+from benchmarks.engine.load import Closed, Load, Sessions
+
 
 class Fixed(msgspec.Struct, frozen=True, tag_field="kind", tag="fixed"):
     tokens: int
@@ -84,10 +86,26 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     max_p95_over_objective: float | None = 2.0
 
 
-class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell: one offered concurrency, one class (or the mix of all), one window."""
+class Connect(msgspec.Struct, frozen=True, kw_only=True):
+    """How the target is reached. A proxy or HTTP/2 goes through httpx's own transport, and the log says so."""
 
-    version: int = 1
+    unix_socket: str = ""
+    ca_file: str = ""
+    client_cert_file: str = ""
+    client_key_file: str = ""
+    proxy_url: str = ""
+    http2: bool = False
+
+
+class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell: one offered concurrency, one class (or the mix of all), one window.
+
+    `shared_prefix_share` of each prompt, 0 to 1, is the same text in every request, declared for prefix caches; the
+    rest begins with a marker of its own. `processes` above 1 split the load over as many generator processes.
+    `client_cpus` are the cores that they pin themselves to; empty pins nothing.
+    """
+
+    version: int = 2
     label: str
     base_url: str
     dialect: str = "openai_chat"
@@ -99,11 +117,21 @@ class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
     classes: tuple[ClassPlan, ...]
     task: str = "words"
     seed: int
+    arrival_seed: int = 0
     warmup_s: float
     window_s: float
     max_requests: int
     max_tokens: int
     max_wall_s: float
+    load: Load = Closed()
+    sessions: Sessions | None = None
+    shared_prefix_share: float = 0.0
+    stream: bool = True
+    ignore_eos: bool = False
+    processes: int = 1
+    client_cpus: tuple[int, ...] = ()
+    burst_start: bool = False
+    connect: Connect = Connect()
     connect_timeout_s: float = 10.0
     first_byte_timeout_s: float = 120.0
     idle_timeout_s: float = 60.0

@@ -45,7 +45,8 @@ class Phase(StrEnum):
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header"):
-    """First frame: what is being run, and one pair of clocks read together."""
+    """First frame: what is being run, and one pair of clocks read together. `transport` is `headroom` for the one made
+    for measuring, else the name of the standard one with the reason."""
 
     schema: int
     plan_sha256: str
@@ -56,14 +57,18 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header"):
     client_cpus: str
     simulated: bool
     plan: CellPlan
+    transport: str = "headroom"
 
 
 class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
-    """One attempt of one request. Missing times and counts are None, never zero.
+    """One attempt of one request; the last attempt of an `index` is what became of the request. Missing times and
+    counts are None, never zero.
 
     `t_end_ns` is the terminal marker, so only an answer that came to its end has one; `t_closed_ns` is when the client
-    was done with the request, whatever its outcome. `first_chunk_tokens` is known only where usage comes on every
-    chunk.
+    was done with the request, whatever its outcome. `connect_us` is what opening a connection took within the request,
+    0 where one was open. `first_chunk_tokens` is known only where usage comes on every chunk. `gaps_us` are the times
+    between chunks with text, in order, as little-endian u32. `gathered_ns` is when a micro-batch was closed; items
+    that went out together share `batch`.
     """
 
     index: int
@@ -73,6 +78,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     attempt: int = 1
     outcome: Outcome
     t_scheduled_ns: int
+    gathered_ns: int | None = None
     t_sent_ns: int | None = None
     t_headers_ns: int | None = None
     t_first_ns: int | None = None
@@ -80,6 +86,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     t_last_ns: int | None = None
     t_end_ns: int | None = None
     t_closed_ns: int | None = None
+    connect_us: int | None = None
     http_status: int | None = None
     finish_reason: str | None = None
     retry_after_s: float | None = None
@@ -92,8 +99,32 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     token_source: TokenSource = TokenSource.UNKNOWN
     valid: bool | None = None
     resent: bool = False
+    batch: int | None = None
+    session: int | None = None
+    turn: int | None = None
     detail: str = ""
-    chunk_gaps_us: tuple[int, ...] = ()
+    gaps_us: bytes = b""
+
+
+class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
+    """One request that carried several items, or one round of a static batch. Tokens are the server's totals for it,
+    None where it told none."""
+
+    batch: int
+    items: int
+    t_gathered_ns: int
+    t_sent_ns: int | None
+    t_end_ns: int | None
+    outcome: Outcome
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Resumed(msgspec.Struct, frozen=True, kw_only=True, tag="resumed"):
+    """A run found this log unfinished and goes on with it. Stamps after this frame are on this pair of clocks."""
+
+    wall_ns: int
+    monotonic_ns: int
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, tag="reading"):
@@ -123,26 +154,40 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, tag="window"):
 
 
 class ClientHealth(msgspec.Struct, frozen=True, kw_only=True, tag="client_health"):
-    """Whether the client was the bottleneck: event-loop lag, its CPU share of one core, lateness of sends."""
+    """Whether the client was the bottleneck over the window. With several generator processes: the worst of them.
+
+    `send_late_p99_ms` is the lateness of sends against their plan, in an open loop judged, in a closed one only told;
+    `dispatch_p99_ms` what passed between the decision to send and the last byte written, `connect_p99_ms` what opening
+    connections took, `connection_wait_share` the share of requests that waited for one. `stalls` counts lags of the
+    event loop above 5 ms.
+    """
 
     loop_lag_p99_ms: float | None
     cpu_share: float | None
     send_late_p99_ms: float | None
     client_limited: bool
     why: str = ""
+    dispatch_p99_ms: float | None = None
+    connect_p99_ms: float | None = None
+    connection_wait_share: float | None = None
+    loop_lag_max_ms: float | None = None
+    stalls: int | None = None
+    processes: int = 1
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
     """Last frame of a finished cell. `complete` is false when a guard or a person stopped it; `reason` says which.
 
     `sent` is how many requests the engine issued in all, warm-up included: what its records are counted against. None
-    where the engine came to no count of its own.
+    where the engine came to no count of its own. `planned` is how many arrivals of an open loop were due inside the
+    window, sent or not.
     """
 
     t_ns: int
     complete: bool
     reason: str
     sent: int | None = None
+    planned: int | None = None
 
 
-Frame = Header | RequestRecord | Reading | NotReported | Window | ClientHealth | End
+Frame = Header | Resumed | RequestRecord | BatchRecord | Reading | NotReported | Window | ClientHealth | End

@@ -16,6 +16,7 @@ import math
 import os
 import ssl
 import time
+from array import array
 from datetime import UTC, datetime
 from types import TracebackType
 
@@ -86,7 +87,7 @@ class Exchange:
             valid=is_valid(self.prepared, answer.text) if outcome is Outcome.OK else None,
             resent=self.resent,
             detail=answer.detail,
-            chunk_gaps_us=tuple(answer.gaps_us),
+            gaps_us=array("I", answer.gaps_us).tobytes(),
         )
 
 

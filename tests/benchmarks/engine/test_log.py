@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from tests.benchmarks.engine.plans import a_header, a_record
 
 FRAMES = [
     a_header(),
-    a_record(0, chunk_gaps_us=(1, 2, 3)),
+    a_record(0, gaps_us=array("I", (1, 2, 3)).tobytes()),
     a_record(1, outcome=Outcome.REJECTED, phase=Phase.WARMUP, retry_after_s=1.5, detail="é"),
     Reading(t_ns=1, name="gpu_power_w", value=1.5, source="nvml", device="GPU-1"),
     NotReported(name="gpu_temperature_c", source="nvml", reason="not supported"),

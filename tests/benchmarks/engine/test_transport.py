@@ -66,7 +66,7 @@ FRAMINGS = {
 def without_times(record: RequestRecord) -> tuple[object, ...]:
     return (
         record.outcome, record.detail, record.http_status, record.finish_reason, record.prompt_tokens,
-        record.output_tokens, record.valid, record.resent, len(record.chunk_gaps_us), record.t_end_ns is not None,
+        record.output_tokens, record.valid, record.resent, len(record.gaps_us) // 4, record.t_end_ns is not None,
     )  # fmt: skip
 
 

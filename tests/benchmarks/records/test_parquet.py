@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from array import array
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +24,7 @@ READINGS = [
     for name in ("gpu_power_w", "gpu_temperature_c")
 ]
 RECORDS = [
-    a_record(i, chunk_gaps_us=tuple(range(i % 5)), detail="é\u2028" if i % 3 else "", resent=i % 7 == 0)
+    a_record(i, gaps_us=array("I", range(i % 5)).tobytes(), detail="é\u2028" if i % 3 else "", resent=i % 7 == 0)
     for i in range(40)
 ] + [a_record(40, outcome=Outcome.REJECTED, phase=Phase.WARMUP, retry_after_s=1.5, **FAILED)]
 WHOLE = [
