@@ -67,10 +67,14 @@ class GridLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClassPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """`pairs` of (prompt tokens, output tokens) are drawn together, each equally often, where the two lengths depend on
+    each other; both distributions then only describe them."""
+
     name: str
     weight: float
     prompt_tokens: Distribution
     output_tokens: Distribution
+    pairs: tuple[tuple[int, int], ...] | None = None
     limits: ClassLimits = ClassLimits()
 
 

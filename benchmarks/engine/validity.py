@@ -3,21 +3,11 @@ valid."""
 
 from __future__ import annotations
 
-import re
-
 from benchmarks.engine.prompts import Prepared
-from benchmarks.runtimes.vocabulary import WORD_SET
-
-# Tasks that a random-weight model fulfils by construction; results name them so.
-RIGHT_BY_CONSTRUCTION = frozenset({"words"})
-WHOLE_NUMBER = re.compile(r"\d+")
+from benchmarks.engine.tasks import RIGHT_BY_CONSTRUCTION as RIGHT_BY_CONSTRUCTION
+from benchmarks.engine.tasks import TASKS
 
 
 def is_valid(request: Prepared, answer: str) -> bool:
     """The validator of the request's task on the answer text (reasoning left out)."""
-    words = answer.split()
-    if request.task == "words":
-        return len(words) == request.asked_output_tokens and WORD_SET.issuperset(words)
-    if request.task == "echo":
-        return words == request.expected.split()
-    return WHOLE_NUMBER.findall(answer.replace(",", ""))[-1:] == [request.expected]
+    return TASKS[request.task].check(request.expected, request.asked_output_tokens, answer)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.engine.dice import Dice
 from benchmarks.engine.lengths import sample
 from benchmarks.engine.plan import Distribution, Fixed, Lognormal, Normal, Quantiles, Uniform
 from benchmarks.imports.presets import PRESETS, classes_of, cut
@@ -53,8 +54,7 @@ def test_percentiles_follow_from_the_distribution(distribution: Distribution, ex
     [Uniform(10, 500), Normal(200, 60, 50, 400), Lognormal(180, 0.6, 20, 2000), Quantiles(PRESETS[0].prompt_points)],
 )
 def test_percentiles_agree_with_what_the_engine_draws(distribution: Distribution) -> None:
-    dice = np.random.default_rng(7)
-    drawn = np.percentile([sample(distribution, dice) for _ in range(4000)], [10, 50, 90])
+    drawn = np.percentile([sample(distribution, Dice(7, "test", n).share()) for n in range(4000)], [10, 50, 90])
     assert p10_p50_p90(distribution) == pytest.approx(drawn.tolist(), rel=0.08)
 
 
