@@ -25,7 +25,7 @@ class Answer:
     """
 
     __slots__ = (
-        "batch_output_tokens", "batch_prompt_tokens", "cached_prompt_tokens", "detail", "ended_well", "failed",
+        "batch_output_tokens", "batch_prompt_tokens", "cached_prompt_tokens", "complete_as_is", "detail", "ended_well", "failed",
         "finish_reason", "first_chunk_tokens", "has_content", "output_tokens", "prompt_tokens", "stamps",
         "t_answer_ns", "t_end_ns", "texts",
     )  # fmt: skip
@@ -45,6 +45,7 @@ class Answer:
         self.failed: Outcome | None = None
         self.detail = ""
         self.ended_well = False
+        self.complete_as_is = False
         self.has_content = False
 
     # What a dialect tells.
@@ -78,6 +79,11 @@ class Answer:
         self.ended_well = True
         if self.t_end_ns is None:
             self.t_end_ns = t_ns
+
+    def complete(self, t_ns: int) -> None:
+        """A whole answer of a kind that has no finish_reason, an embedding: its dialect has seen that nothing lacks."""
+        self.has_content = self.complete_as_is = True
+        self.done(t_ns)
 
     def fail(self, outcome: Outcome, detail: str) -> None:
         if self.failed is None:
@@ -126,6 +132,8 @@ class Answer:
         """The verdict once no more will come."""
         if self.failed is not None:
             return self.failed
+        if self.complete_as_is:
+            return Outcome.OK
         if self.t_end_ns is None or self.finish_reason is None:
             marker = "no finish_reason before the end" if self.ended_well else "stream ended without a terminal marker"
             self.fail(Outcome.TRUNCATED, marker)

@@ -8,6 +8,9 @@ REJECTION_CODES = frozenset({429, 503, 529})
 # Seen in bodies and events of TGI, Ollama, HAProxy in front of a runtime, and hosted gateways.
 OVERLOAD_WORDS = ("overload", "server busy", "too many requests", "queue is full", "queue full")
 
+# What decoding raises for bytes that are not the JSON expected; the second for nesting without end.
+NOT_UNDERSTOOD = (msgspec.DecodeError, RecursionError)
+
 
 class Failure(msgspec.Struct, frozen=True):
     """An error as a server told it: its status number where it gave one, and its words."""
@@ -58,7 +61,7 @@ _decoder = msgspec.json.Decoder(Errors)
 
 
 def failure_in(data: bytes) -> Failure | None:
-    """The error that a JSON object carries, None where it carries none. Raises msgspec.DecodeError."""
+    """The error that a JSON object carries, None where it carries none. Raises NOT_UNDERSTOOD."""
     return _decoder.decode(data).failure
 
 
@@ -66,7 +69,7 @@ def failure_of_body(body: bytes) -> Failure:
     """The error of a non-200 body; where it is not JSON, its first 200 characters are the text."""
     try:
         found = _decoder.decode(body)
-    except msgspec.DecodeError:
+    except NOT_UNDERSTOOD:
         return Failure(code=None, text=body[:200].decode("utf-8", "replace").strip())
     return found.failure or Failure(code=_number(found.code), text=_words(found.message, found.detail, found.type))
 

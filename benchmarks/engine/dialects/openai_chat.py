@@ -13,7 +13,8 @@ import msgspec
 
 from benchmarks.engine.answer import Answer
 from benchmarks.engine.dialects.base import Ask, Framing, Message
-from benchmarks.engine.failures import ErrorBody, Failure, failure_in, failure_of_body
+from benchmarks.engine.dialects.openai_shared import StreamOptions, Usage, not_a_chunk, tells_failure
+from benchmarks.engine.failures import NOT_UNDERSTOOD, ErrorBody, Failure, failure_in, failure_of_body
 from benchmarks.engine.terms import Outcome
 
 NAME = "openai_chat"
@@ -21,7 +22,6 @@ PATH = "/v1/chat/completions"
 FRAMING = Framing.SSE
 STREAMS = True
 LISTS = False
-DONE = b"[DONE]"
 
 
 class FunctionText(msgspec.Struct, frozen=True, gc=False):
@@ -62,30 +62,12 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     index: int = 0
 
 
-class PromptDetails(msgspec.Struct, frozen=True, gc=False):
-    cached_tokens: int | None = None
-
-
-class Usage(msgspec.Struct, frozen=True, gc=False):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: PromptDetails | None = None
-
-    @property
-    def cached_tokens(self) -> int | None:
-        return None if self.prompt_tokens_details is None else self.prompt_tokens_details.cached_tokens
-
-
 class Chunk(msgspec.Struct, frozen=True, gc=False):
     """One event of a stream or one whole body."""
 
     choices: list[Choice] | None = None
     usage: Usage | None = None
     error: ErrorBody | str | None = None
-
-
-class StreamOptions(msgspec.Struct, frozen=True):
-    include_usage: bool = True
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,15 +104,12 @@ def body(asks: Sequence[Ask]) -> bytes:
 def event(answer: Answer, data: bytes, kind: bytes, t_ns: int) -> None:
     try:
         chunk = _decode(data)
-    except msgspec.DecodeError as error:
-        _not_a_chunk(answer, data, kind, t_ns, error)
+    except NOT_UNDERSTOOD as error:
+        not_a_chunk(answer, data, kind, t_ns, error)
         return
     choices = chunk.choices
-    if choices is None or chunk.error is not None or kind:
-        failure = failure_in(data) or (failure_of_body(data) if kind == b"error" else None)
-        if failure is not None:
-            answer.server_failed(failure)
-            return
+    if (choices is None or chunk.error is not None or kind) and tells_failure(answer, data, kind):
+        return
     usage = chunk.usage
     if usage is not None:
         answer.count(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
@@ -156,21 +135,12 @@ def _take(answer: Answer, delta: Delta, usage: Usage | None, t_ns: int) -> None:
         answer.first_chunk_tokens = usage.completion_tokens
 
 
-def _not_a_chunk(answer: Answer, data: bytes, kind: bytes, t_ns: int, error: msgspec.DecodeError) -> None:
-    if data.strip() == DONE:
-        answer.done(t_ns)
-    elif kind == b"error":
-        answer.server_failed(failure_of_body(data))
-    else:
-        answer.fail(Outcome.MALFORMED, f"event not understood: {error}")
-
-
 def whole(answers: Sequence[Answer], body: bytes, t_ns: int) -> None:
     (answer,) = answers
     try:
         chunk = _decode(body)
         failure = failure_in(body)
-    except msgspec.DecodeError as error:
+    except NOT_UNDERSTOOD as error:
         answer.fail(Outcome.MALFORMED, f"body not understood: {error}")
         return
     if failure is not None:

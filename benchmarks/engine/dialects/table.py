@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from benchmarks.engine.dialects import openai_chat
+from benchmarks.engine.dialects import (
+    llamacpp_completion,
+    ollama_chat,
+    openai_chat,
+    openai_completions,
+    openai_embeddings,
+)
 from benchmarks.engine.dialects.base import Dialect
 
-DIALECTS: dict[str, Dialect] = {dialect.NAME: dialect for dialect in (openai_chat,)}
+_ALL: tuple[Dialect, ...] = (openai_chat, openai_completions, openai_embeddings, ollama_chat, llamacpp_completion)
+DIALECTS: dict[str, Dialect] = {dialect.NAME: dialect for dialect in _ALL}
 
 
 def dialect_of(name: str) -> Dialect:
