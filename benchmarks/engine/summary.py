@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.engine.columns import OUTCOMES, PHASES, TOKEN_SOURCES, Bools, Columns, Floats, Readings, Requests
+from benchmarks.engine.column_types import OUTCOMES, PHASES, TOKEN_SOURCES, Bools, Columns, Floats, Readings, Requests
 from benchmarks.engine.plan import CellPlan, ClassLimits, ClassPlan
 from benchmarks.engine.prompts import MIXED
 from benchmarks.engine.summary_types import CellSummary, ClassSummary, Gauge
@@ -115,7 +115,7 @@ def _tpot(requests: Requests) -> Floats:
 
 
 def _class_summary(length_class: ClassPlan, requests: Requests, times: Times, inside: Bools) -> ClassSummary:
-    named = np.array([name == length_class.name for name in requests.texts["class_name"]], dtype=np.bool_)
+    named = requests.texts["class_name"].equal(length_class.name)
     rows = named & inside
     ok = rows & times.ok
     scheduled = int(rows.sum())

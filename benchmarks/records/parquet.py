@@ -1,44 +1,55 @@
 """A cell's evidence as one Parquet file, and back. The schema is in docs/evidence.md; its version is in the file.
 
-Requests and readings share one table, told apart by `record`; a column that does not apply is null. What comes once per
-cell (header with the plan, window, client health, end, what was not reported) is JSON in the file's metadata. Arrays
-are built from buffers: pyarrow's converting functions would import pandas.
+Requests, batches and readings share one table, told apart by `record`; a column that does not apply is null. What comes
+once per cell (header with the plan, window, client health, end, what was not reported, clocks of resumed runs) is JSON
+in the file's metadata. Files of schema 1 are read too.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.engine.columns import (
+from benchmarks.engine.column_types import (
+    BATCH_INTS,
+    BATCH_MASKED,
     CODES,
     MASKED_FLOATS,
     MASKED_INTS,
+    OUTCOMES,
     PLAIN_INTS,
     TEXTS,
-    Bools,
+    Batches,
     Columns,
-    Ints,
     MaskedFloats,
     MaskedInts,
     Readings,
     Requests,
+    Texts,
+    all_true,
+    none_known,
 )
-from benchmarks.engine.terms import ClientHealth, End, Header, NotReported, Window
+from benchmarks.engine.terms import ClientHealth, End, Header, NotReported, Resumed, Window
+from benchmarks.records import arrays
+from benchmarks.records.arrays import Array, WrongSchemaError
 
-SCHEMA_VERSION = 1
+__all__ = ["META_KEY", "SCHEMA_VERSION", "Meta", "WrongSchemaError", "meta_of", "read", "write"]
+
+SCHEMA_VERSION = 2
+READABLE = (1, 2)
 META_KEY = b"headroom"
-REQUEST, READING = "request", "reading"
-
-# pyarrow is untyped.
-Array = Any
-Table = Any
+RECORDS = ("request", "batch", "reading")
+READING_TEXTS = ("reading", "source", "device")
+WORDS = ("record", *CODES, *TEXTS, *READING_TEXTS)
+GAPS = "chunk_gaps_us"
+# Integers that grow or stay near each other; a third smaller and faster than dictionaries of them, and any reader of
+# Parquet knows it.
+DELTAS = (*PLAIN_INTS, *MASKED_INTS, "resent", "items", "t_ns", f"{GAPS}.list.element")
+ZSTD_LEVEL = 1
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,31 +61,12 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     health: ClientHealth | None
     end: End | None
     not_reported: tuple[NotReported, ...]
-
-
-class WrongSchemaError(ValueError):
-    """Not a file of this product, or one of a newer schema."""
+    resumed: tuple[Resumed, ...] = ()
 
 
 def write(columns: Columns) -> bytes:
     """The same columns give the same bytes, by one version of pyarrow."""
-    requests, readings = columns.requests, columns.readings
-    head, tail = len(requests), len(readings.t_ns)
-    arrays: dict[str, Array] = {"record": _texts([REQUEST] * head + [READING] * tail)}
-    for name in PLAIN_INTS:
-        arrays[name] = _numbers(requests.plain[name], _all(head), after=tail)
-    for name in MASKED_INTS:
-        arrays[name] = _numbers(requests.masked[name].values, requests.masked[name].known, after=tail)
-    for name in MASKED_FLOATS:
-        masked = requests.masked_floats[name]
-        arrays[name] = _numbers(masked.values, masked.known, after=tail)
-    arrays["resent"] = _numbers(requests.resent.astype(np.int64), _all(head), after=tail)
-    for name, vocabulary in CODES.items():
-        arrays[name] = _texts([vocabulary[code] for code in requests.codes[name]] + [None] * tail)
-    for name in TEXTS:
-        arrays[name] = _texts([*requests.texts[name], *[None] * tail])
-    arrays["chunk_gaps_us"] = _lists(requests.gaps_us, requests.gap_offsets, after=tail)
-    arrays |= _reading_arrays(readings, before=head)
+    made = _arrays(columns)
     meta = Meta(
         schema=SCHEMA_VERSION,
         header=columns.header,
@@ -82,11 +74,19 @@ def write(columns: Columns) -> bytes:
         health=columns.health,
         end=columns.end,
         not_reported=columns.not_reported,
+        resumed=columns.resumed,
     )
-    table = pa.Table.from_arrays(list(arrays.values()), names=list(arrays))
+    table = pa.Table.from_arrays(list(made.values()), names=list(made))
     table = table.replace_schema_metadata({META_KEY: msgspec.json.encode(meta)})
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        compression_level=ZSTD_LEVEL,
+        use_dictionary=list(WORDS),
+        column_encoding=dict.fromkeys(DELTAS, "DELTA_BINARY_PACKED"),
+    )
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
@@ -94,20 +94,22 @@ def write(columns: Columns) -> bytes:
 def read(content: bytes) -> Columns:
     """Raises WrongSchemaError."""
     try:
-        table = pq.ParquetFile(pa.BufferReader(content)).read()
+        file = arrays.File(content)
     except pa.ArrowInvalid as error:
         raise WrongSchemaError(f"not a Parquet file: {error}") from error
-    meta = meta_of(table.schema.metadata)
-    table = table.combine_chunks()
-    head = _count(table, REQUEST)
+    meta = meta_of(file.metadata)
+    kinds = np.bincount(file.codes("record", RECORDS), minlength=len(RECORDS)).tolist()
+    requests, batches, _ = kinds
     return Columns(
         header=meta.header,
         window=meta.window,
         health=meta.health,
         end=meta.end,
         not_reported=meta.not_reported,
-        requests=_requests(table.slice(0, head)),
-        readings=_readings(table.slice(head)),
+        requests=_requests(file, slice(0, requests)),
+        batches=_batches(file, slice(requests, requests + batches)),
+        readings=_readings(file, slice(requests + batches, sum(kinds))),
+        resumed=meta.resumed,
     )
 
 
@@ -120,148 +122,85 @@ def meta_of(metadata: Mapping[bytes, bytes] | None) -> Meta:
         meta = msgspec.json.decode(raw, type=Meta)
     except msgspec.DecodeError as error:
         raise WrongSchemaError(f"metadata not understood: {error}") from error
-    if meta.schema != SCHEMA_VERSION:
-        raise WrongSchemaError(f"schema {meta.schema}, this version reads {SCHEMA_VERSION}")
+    if meta.schema not in READABLE:
+        raise WrongSchemaError(f"schema {meta.schema}, this version reads {' and '.join(map(str, READABLE))}")
     return meta
 
 
-def _reading_arrays(readings: Readings, *, before: int) -> dict[str, Array]:
-    count = len(readings.t_ns)
-    labels = [readings.labels[place] for place in readings.label]
-    parts = zip(*labels, strict=True) if labels else ((), (), ())
-    texts = {
-        name: _texts([*[None] * before, *part])
-        for name, part in zip(("reading", "source", "device"), parts, strict=True)
-    }
-    return {
-        "t_ns": _numbers(readings.t_ns, _all(count), before=before),
-        "value": _numbers(readings.value, _all(count), before=before),
-        **texts,
-    }
+def _arrays(columns: Columns) -> dict[str, Array]:
+    """Every column of the table: first the requests' rows, then the batches', then the readings'."""
+    requests, batches, readings = columns.requests, columns.batches, columns.readings
+    sizes = (len(requests), len(batches), len(readings.t_ns))
+    of_batches = {name: MaskedInts(batches.plain[name], all_true(len(batches))) for name in BATCH_INTS}
+    of_batches |= batches.masked
+    record = np.repeat(np.arange(len(RECORDS), dtype=np.int32), sizes)
+    made: dict[str, Array] = {"record": arrays.words((sum(sizes),), Texts(record, RECORDS))}
+    for name in PLAIN_INTS:
+        made[name] = arrays.ints(sizes, MaskedInts(requests.plain[name], all_true(len(requests))))
+    for name in MASKED_INTS:
+        made[name] = arrays.ints(sizes, requests.masked[name], of_batches.pop(name, None))
+    for name in MASKED_FLOATS:
+        made[name] = arrays.floats(sizes, requests.masked_floats[name])
+    made["resent"] = arrays.ints(sizes, MaskedInts(requests.resent.astype(np.int64), all_true(len(requests))))
+    for name, vocabulary in CODES.items():
+        of_batch = Texts(batches.outcome.astype(np.int32), OUTCOMES) if name == "outcome" else None
+        made[name] = arrays.words(sizes, Texts(requests.codes[name].astype(np.int32), vocabulary), of_batch)
+    for name in TEXTS:
+        made[name] = arrays.words(sizes, requests.texts[name])
+    made["items"] = arrays.ints(sizes, None, of_batches.pop("items"))
+    made[GAPS] = arrays.lists(sizes, requests.gaps_us, requests.gap_offsets)
+    made["t_ns"] = arrays.ints(sizes, None, None, MaskedInts(readings.t_ns, all_true(sizes[2])))
+    made["value"] = arrays.floats(sizes, None, None, MaskedFloats(readings.value, all_true(sizes[2])))
+    for place, name in enumerate(READING_TEXTS):
+        made[name] = arrays.words(sizes, None, None, _part_of_labels(readings, place))
+    return made
 
 
-def _requests(table: Table) -> Requests:
-    plain = {name: _ints(table, name).values for name in PLAIN_INTS}
-    gaps, offsets = _flat(table, "chunk_gaps_us")
+def _part_of_labels(readings: Readings, place: int) -> Texts:
+    parts = [label[place] for label in readings.labels]
+    words = tuple(dict.fromkeys(parts))
+    codes = np.array([words.index(part) for part in parts], dtype=np.int32)
+    return Texts(codes[readings.label], words)
+
+
+def _requests(file: arrays.File, rows: slice) -> Requests:
+    gaps, offsets = file.lists(GAPS, rows)
+    count = rows.stop - rows.start
     return Requests(
-        plain=plain,
-        masked={name: _ints(table, name) for name in MASKED_INTS},
-        masked_floats={name: _floats(table, name) for name in MASKED_FLOATS},
-        codes={
-            name: np.array([vocabulary.index(text or "") for text in _strings(table, name)], dtype=np.int8)
-            for name, vocabulary in CODES.items()
-        },
-        texts={name: _strings(table, name) for name in TEXTS},
-        resent=_ints(table, "resent").values == 1,
+        plain={name: file.ints(name, rows).values for name in PLAIN_INTS},
+        masked={name: file.ints(name, rows) if name in file else none_known(count) for name in MASKED_INTS},
+        masked_floats={name: file.floats(name, rows) for name in MASKED_FLOATS},
+        codes={name: file.codes(name, words, rows).astype(np.int8) for name, words in CODES.items()},
+        texts={name: file.words(name, rows) for name in TEXTS},
+        resent=file.ints("resent", rows).values == 1,
         gaps_us=gaps,
         gap_offsets=offsets,
     )
 
 
-def _readings(table: Table) -> Readings:
-    names, sources, devices = (_strings(table, name) for name in ("reading", "source", "device"))
-    places: dict[tuple[str, str, str], int] = {}
-    label = [
-        places.setdefault((name or "", source or "", device or ""), len(places))
-        for name, source, device in zip(names, sources, devices, strict=True)
-    ]
-    return Readings(
-        t_ns=_ints(table, "t_ns").values,
-        value=_floats(table, "value").values,
-        label=np.array(label, dtype=np.int64),
-        labels=tuple(places),
+def _batches(file: arrays.File, rows: slice) -> Batches:
+    count = rows.stop - rows.start
+    found = {name: file.ints(name, rows) if count else none_known(0) for name in (*BATCH_INTS, *BATCH_MASKED)}
+    return Batches(
+        plain={name: found[name].values for name in BATCH_INTS},
+        masked={name: found[name] for name in BATCH_MASKED},
+        outcome=file.codes("outcome", OUTCOMES, rows).astype(np.int8),
     )
 
 
-def _all(count: int) -> Bools:
-    return np.ones(count, dtype=np.bool_)
-
-
-def _bitmap(known: Bools) -> Array:
-    return pa.py_buffer(np.packbits(known, bitorder="little").tobytes())
-
-
-def _numbers(values: np.ndarray[Any, Any], known: Bools, *, before: int = 0, after: int = 0) -> Array:
-    """An int64 or float64 array with nulls where unknown, and `before` and `after` further nulls around."""
-    kind = pa.float64() if values.dtype == np.float64 else pa.int64()
-    padded = np.concatenate((np.zeros(before, values.dtype), values, np.zeros(after, values.dtype)))
-    valid = np.concatenate((np.zeros(before, np.bool_), known, np.zeros(after, np.bool_)))
-    padded[~valid] = 0
-    return pa.Array.from_buffers(kind, len(padded), [_bitmap(valid), pa.py_buffer(padded.tobytes())])
-
-
-def _texts(texts: Sequence[str | None]) -> Array:
-    encoded = [b"" if text is None else text.encode() for text in texts]
-    offsets = np.array([0, *itertools.accumulate(len(piece) for piece in encoded)], dtype=np.int64)
-    known = np.array([text is not None for text in texts], dtype=np.bool_)
-    buffers = [_bitmap(known), pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"".join(encoded))]
-    return pa.Array.from_buffers(pa.large_utf8(), len(texts), buffers)
-
-
-def _lists(flat: Ints, offsets: Ints, *, after: int) -> Array:
-    padded = np.concatenate((offsets, np.full(after, offsets[-1], dtype=np.int64)))
-    known = np.concatenate((_all(len(offsets) - 1), np.zeros(after, dtype=np.bool_)))
-    values = pa.Array.from_buffers(pa.int64(), len(flat), [None, pa.py_buffer(flat.tobytes())])
-    buffers = [_bitmap(known), pa.py_buffer(padded.tobytes())]
-    return pa.Array.from_buffers(pa.large_list(pa.int64()), len(known), buffers, children=[values])
-
-
-def _one(table: Table, name: str) -> Array:
-    """The column as one array that begins at offset 0."""
-    try:
-        column = table.column(name)
-    except KeyError as error:
-        raise WrongSchemaError(f"the file has no column {name}") from error
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
-
-
-def _known(array: Array) -> Bools:
-    bitmap = array.buffers()[0]
-    if bitmap is None:
-        return _all(len(array))
-    bits = np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8), bitorder="little")
-    return bits[array.offset : array.offset + len(array)].astype(np.bool_)
-
-
-def _buffer(array: Array, place: int, dtype: type[np.int64] | type[np.float64], count: int) -> np.ndarray[Any, Any]:
-    buffer = array.buffers()[place]
-    if buffer is None or count == 0:
-        return np.zeros(count, dtype=dtype)
-    return np.frombuffer(buffer, dtype=dtype, count=count, offset=array.offset * 8).copy()
-
-
-def _ints(table: Table, name: str) -> MaskedInts:
-    array = _one(table, name)
-    known = _known(array)
-    return MaskedInts(np.where(known, _buffer(array, 1, np.int64, len(array)), 0), known)
-
-
-def _floats(table: Table, name: str) -> MaskedFloats:
-    array = _one(table, name)
-    known = _known(array)
-    return MaskedFloats(np.where(known, _buffer(array, 1, np.float64, len(array)), 0.0), known)
-
-
-def _strings(table: Table, name: str) -> tuple[str | None, ...]:
-    array = _one(table, name)
-    if not len(array):
-        return ()
-    offsets = _buffer(array, 1, np.int64, len(array) + 1)
-    raw = array.buffers()[2]
-    data = b"" if raw is None else raw.to_pybytes()
-    known = _known(array)
-    return tuple(data[offsets[row] : offsets[row + 1]].decode() if known[row] else None for row in range(len(array)))
-
-
-def _flat(table: Table, name: str) -> tuple[Ints, Ints]:
-    array = _one(table, name)
-    if not len(array):
-        return np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    offsets = _buffer(array, 1, np.int64, len(array) + 1)
-    values = array.values
-    flat = _buffer(values, 1, np.int64, len(values))[offsets[0] : offsets[-1]]
-    return flat, offsets - offsets[0]
-
-
-def _count(table: Table, record: str) -> int:
-    return sum(kind == record for kind in _strings(table, "record"))
+def _readings(file: arrays.File, rows: slice) -> Readings:
+    parts = [file.words(name, rows) for name in READING_TEXTS]
+    joined = np.zeros(rows.stop - rows.start, dtype=np.int64)
+    for part in parts:
+        joined = joined * (len(part.words) + 1) + part.codes
+    _, first, place = np.unique(joined, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # labels in the order in which they come first
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    labels = tuple((parts[0][row] or "", parts[1][row] or "", parts[2][row] or "") for row in first[order].tolist())
+    return Readings(
+        t_ns=file.ints("t_ns", rows).values,
+        value=file.floats("value", rows).values,
+        label=rank[place].astype(np.int64),
+        labels=labels,
+    )
