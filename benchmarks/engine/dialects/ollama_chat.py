@@ -29,9 +29,9 @@ class Said(msgspec.Struct, frozen=True, gc=False):
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
-    """One line of a stream, or the whole answer."""
+    """One line of a stream, or the whole answer. A message that is a text is the flat error of something in front."""
 
-    message: Said | None = None
+    message: Said | str | None = None
     done: bool = False
     done_reason: str | None = None
     prompt_eval_count: int | None = None
@@ -66,7 +66,7 @@ def body(asks: Sequence[Ask]) -> bytes:
 def event(answer: Answer, data: bytes, kind: bytes, t_ns: int) -> None:  # noqa: ARG001
     try:
         line = _decode(data)
-        failure = failure_in(data) if line.message is None or line.error is not None else None
+        failure = failure_in(data) if not isinstance(line.message, Said) or line.error is not None else None
     except NOT_UNDERSTOOD as error:
         answer.fail(Outcome.MALFORMED, f"line not understood: {error}")
         return
@@ -74,7 +74,7 @@ def event(answer: Answer, data: bytes, kind: bytes, t_ns: int) -> None:  # noqa:
         answer.server_failed(failure)
         return
     said = line.message
-    if said is not None:
+    if isinstance(said, Said):
         if said.content:
             answer.text(said.content, t_ns)
         elif said.thinking or said.tool_calls:
@@ -95,7 +95,7 @@ def whole(answers: Sequence[Answer], body: bytes, t_ns: int) -> None:
         answer.server_failed(failure)
         return
     said = line.message
-    if said is not None:
+    if isinstance(said, Said):
         answer.has_content = bool(said.content or said.thinking or said.tool_calls)
         answer.texts.append(said.content or "")
     if line.done:

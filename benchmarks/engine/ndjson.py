@@ -1,0 +1,47 @@
+"""Newline-delimited JSON from bytes, as Ollama streams it: one line is one event.
+
+Lines end at LF; a CR before it is no part of the line, and blank lines are nothing. The last line needs no LF: what
+stands before the end of the stream is an event too.
+"""
+
+from __future__ import annotations
+
+from benchmarks.engine.sse import MOST_EVENT_BYTES, Event, TooLongError
+
+BLANKS = b" \t\r"
+
+
+class Parser:
+    """Feed it network reads of any size; the events do not depend on how the stream was cut."""
+
+    __slots__ = ("_held", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._held = 0
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that `chunk` completes. Raises sse.TooLongError."""
+        cut = chunk.rfind(b"\n")
+        if cut < 0:
+            self._hold(chunk)
+            return []
+        whole = chunk[:cut]
+        if self._pieces:
+            whole = b"".join(self._pieces) + whole
+            self._pieces, self._held = [], 0
+        if cut + 1 < len(chunk):
+            self._hold(chunk[cut + 1 :])
+        return [Event(line) for raw in whole.split(b"\n") if (line := raw.strip(BLANKS))]
+
+    def end(self) -> list[Event]:
+        """What the end of the stream completes: a last line without its LF."""
+        line = b"".join(self._pieces).strip(BLANKS)
+        self._pieces, self._held = [], 0
+        return [Event(line)] if line else []
+
+    def _hold(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._held += len(piece)
+        if self._held > MOST_EVENT_BYTES:
+            raise TooLongError(f"a line of more than {MOST_EVENT_BYTES} bytes")
