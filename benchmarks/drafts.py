@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
@@ -13,6 +13,18 @@ from django.db import transaction
 from benchmarks import audit, queries
 from benchmarks.engine.plan import GridLimits
 from benchmarks.models import Cell, Conditions, Grid, Runtime, Team, Workload
+from benchmarks.plans import trace_offsets_s
+from benchmarks.records import modes
+from benchmarks.records.modes import (
+    LIST_DIALECTS,
+    ArrivalKind,
+    ClosedTerms,
+    MicroTerms,
+    Mode,
+    OpenTerms,
+    SearchTerms,
+    Terms,
+)
 
 MIXED = queries.MIXED
 
@@ -52,11 +64,13 @@ class GridSpec:
     objective_digest: str
     objective_set_at: datetime
     conditions: RoomConditions | None = None
+    load: Terms = field(default_factory=ClosedTerms)
 
 
 def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Grid:
     """Draws a grid with its cells in running order: stages ascend, classes in the workload's order within a stage.
 
+    A search gets the cells of its first try only; the others come one after the other, each after what was measured.
     Raises DraftRefused with a sentence that says what to change.
     """
     _check(spec)
@@ -68,6 +82,8 @@ def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Gr
             hardware=spec.runtime.hardware,
             runtime=spec.runtime,
             workload=spec.workload,
+            mode=modes.mode_of(spec.load),
+            load=modes.plain(spec.load),
             setting_values=sorted(set(spec.setting_values)),
             class_names=list(spec.class_names),
             repeats=spec.repeats,
@@ -123,7 +139,8 @@ def record_conditions(
 
 
 def _cells(grid: Grid) -> list[Cell]:
-    order = [(s, r, c) for s in grid.setting_values for r in range(1, grid.repeats + 1) for c in grid.class_names]
+    settings = grid.setting_values[:1] if grid.mode == Mode.SEARCH else grid.setting_values
+    order = [(s, r, c) for s in settings for r in range(1, grid.repeats + 1) for c in grid.class_names]
     return [
         Cell(grid=grid, hardware=grid.hardware, position=i, setting=s, repeat=r, class_name=c)
         for i, (s, r, c) in enumerate(order)
@@ -132,8 +149,8 @@ def _cells(grid: Grid) -> list[Cell]:
 
 def _check(spec: GridSpec) -> None:
     known = set(spec.workload.classes.values_list("name", flat=True))
-    if not spec.setting_values or min(spec.setting_values) < 1:
-        raise DraftRefused("Give at least one setting, each 1 or more.")
+    if wrong := modes.fault(spec.load, spec.setting_values) or _mode_fault(spec):
+        raise DraftRefused(wrong)
     if not spec.class_names:
         raise DraftRefused("Choose at least one length class.")
     for name in spec.class_names:
@@ -145,3 +162,21 @@ def _check(spec: GridSpec) -> None:
         raise DraftRefused(
             f"The objective says nothing about {', '.join(missing)}. Add limits for it, or leave the class out."
         )
+
+
+def _mode_fault(spec: GridSpec) -> str | None:
+    """What the mode wants of the runtime, the workload or the number of cells, and does not get."""
+    match spec.load:
+        case MicroTerms() if spec.runtime.dialect not in LIST_DIALECTS:
+            return (
+                f"Micro-batching sends several items in one request, which {spec.runtime.get_dialect_display()} cannot "
+                "carry. Register the runtime with the dialect of completions or embeddings."
+            )
+        case SearchTerms(most_cells=most) if most < (each := len(spec.class_names) * spec.repeats):
+            return (
+                f"One try of the search takes {each} cells, and it may run {most}. Allow more, or choose fewer classes."
+            )
+        case OpenTerms(arrivals=ArrivalKind.REPLAY) | MicroTerms(arrivals=ArrivalKind.REPLAY):
+            if len(trace_offsets_s(spec.workload)) < 2:
+                return "The workload keeps no trace of arrivals to replay. Choose other arrivals, or import a trace."
+    return None

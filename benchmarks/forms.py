@@ -196,6 +196,7 @@ class RuntimeForm(SlugMixin, RuntimeModelForm):
             "max_active_sequences": "Active sequences, at most",
             "context_per_sequence_tokens": "Context per sequence, tokens",
             "batching_mode": "Batching mode",
+            "dialect": "Dialect",
             "kind": "Runtime",
         }
 
@@ -207,11 +208,12 @@ class RuntimeForm(SlugMixin, RuntimeModelForm):
         self.fields["hardware"] = forms.ModelChoiceField(hosts, label="Host", empty_label="Choose a host")
         kind: Any = self.fields["kind"]
         kind.choices = [("", "Choose a runtime"), *RuntimeKind.choices]
+        self.fields["dialect"].required = False  # whoever says nothing means what the row has, at first OpenAI chat
         self.fields["flags"].widget.attrs.update(rows=3, spellcheck="false")
         self.fields["flags"].validators.append(_no_key_in_flags)
         lay_out(
             self, name="h", slug="h", hardware="h", kind="h", endpoint="h", runtime_version="h", model_name="h",
-            model_digest="h", api_key_name="h", batching_mode="h", max_active_sequences="h",
+            model_digest="h", api_key_name="h", dialect="h", batching_mode="h", max_active_sequences="h",
             context_per_sequence_tokens="h", metrics_url="h", gpu_metrics_url="h",
         )  # fmt: skip
 
@@ -228,6 +230,9 @@ class RuntimeForm(SlugMixin, RuntimeModelForm):
         if fault:
             raise forms.ValidationError(fault, code="key_name")
         return name
+
+    def clean_dialect(self) -> str:
+        return self.cleaned_data["dialect"] or str(self.instance.dialect)
 
     def clean_model_digest(self) -> str:
         digest: str = self.cleaned_data["model_digest"].strip()

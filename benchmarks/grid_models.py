@@ -11,7 +11,10 @@ from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 
+from benchmarks.records.modes import WORDS, Mode
 from benchmarks.registry_models import Hardware, HardwareProbe, Runtime, Team, Workload
+
+MODES = [(mode.value, WORDS[mode].name) for mode in Mode]
 
 
 class Grid(models.Model):
@@ -31,7 +34,9 @@ class Grid(models.Model):
     hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="grids")
     runtime = models.ForeignKey(Runtime, on_delete=models.PROTECT, related_name="grids")
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="grids")
-    setting_values = models.JSONField(help_text="Offered concurrency of each stage, ascending.")
+    mode = models.CharField(max_length=10, choices=MODES, default=Mode.CLOSED)
+    load = models.JSONField(default=dict, help_text="Terms of the mode, as records.modes reads them.")
+    setting_values = models.JSONField(help_text="Settings of the stages, ascending; the mode says what they mean.")
     class_names = models.JSONField(help_text="Length classes measured, and 'mixed' where wanted.")
     repeats = models.PositiveSmallIntegerField(default=1, validators=[MinValueValidator(1), MaxValueValidator(20)])
     window_s = models.FloatField(default=30, validators=[MinValueValidator(1), MaxValueValidator(3600)])
@@ -46,6 +51,10 @@ class Grid(models.Model):
         HardwareProbe, null=True, on_delete=models.PROTECT, related_name="+",
         help_text="What the worker read on the host just before the first cell.",
     )  # fmt: skip
+    calibration = models.JSONField(
+        null=True, help_text="What the load engine's own error was before the first cell, against a server that knows."
+    )
+    answer = models.JSONField(null=True, help_text="What a capacity search found, or why it could not say.")
     digest = models.CharField(
         max_length=64, help_text="SHA-256 of the canonical plan; the authorisation is bound to it."
     )
@@ -164,7 +173,7 @@ class Cell(models.Model):
     grid = models.ForeignKey(Grid, on_delete=models.PROTECT, related_name="cells")
     hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="+")
     position = models.PositiveIntegerField(help_text="Order of running: stages ascend.")
-    setting = models.PositiveIntegerField(help_text="Offered concurrency: requests the client keeps in flight.")
+    setting = models.PositiveIntegerField(help_text="Offered concurrency, or what the grid's mode means by a setting.")
     class_name = models.SlugField(max_length=30)
     repeat = models.PositiveSmallIntegerField(default=1)
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.PLANNED)
@@ -191,7 +200,7 @@ class Cell(models.Model):
         indexes = [models.Index(fields=["hardware", "status", "position"])]
 
     def __str__(self) -> str:
-        return f"c{self.setting}-{self.class_name}-r{self.repeat} of grid {self.grid_id}"
+        return f"{WORDS[Mode(self.grid.mode)].symbol}{self.setting}-{self.class_name}-r{self.repeat} of grid {self.grid_id}"
 
 
 class Attempt(models.Model):

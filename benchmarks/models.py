@@ -3,6 +3,7 @@
 from benchmarks.grid_models import Attempt, Authorization, Cell, Conditions, Evidence, EvidenceChunk, Grid, PowerSource
 from benchmarks.registry_models import (
     BatchingMode,
+    Dialect,
     EndpointCheck,
     Event,
     Hardware,
@@ -23,6 +24,7 @@ __all__ = [
     "BatchingMode",
     "Cell",
     "Conditions",
+    "Dialect",
     "EndpointCheck",
     "Event",
     "Evidence",

@@ -10,7 +10,9 @@ from django.conf import settings
 from django.db.models import DurationField, ExpressionWrapper, F, Sum
 
 from benchmarks.models import Attempt, Authorization, Cell, Grid
-from benchmarks.queries import live_authorization, plan_changed
+from benchmarks.queries import live_authorization, plan_changed, terms
+from benchmarks.records import modes
+from benchmarks.records.modes import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ def permit(grid: Grid, *, setting: int, at: datetime) -> Permit | Refusal:
     leave = live_authorization(grid)
     if leave is None:
         return Refusal("Nobody has authorised this grid, or the authorisation was revoked.", final=True)
-    refused = _bound(grid, leave) or _in_time(leave, at) or _concurrency(leave, setting)
+    refused = _bound(grid, leave) or _in_time(leave, at) or _concurrency(grid, leave, setting)
     return refused or _what_is_left(grid, leave, at)
 
 
@@ -77,10 +79,15 @@ def _in_time(leave: Authorization, at: datetime) -> Refusal | None:
     return None
 
 
-def _concurrency(leave: Authorization, setting: int) -> Refusal | None:
-    if setting > leave.max_concurrency:
+def _concurrency(grid: Grid, leave: Authorization, setting: int) -> Refusal | None:
+    try:
+        most = modes.in_flight(terms(grid), setting)
+    except ValueError as error:
+        return Refusal(str(error), final=True)
+    if most > leave.max_concurrency:
+        said = "" if grid.mode in (Mode.CLOSED, Mode.SEARCH) else f", with {modes.setting_words(grid.mode, setting)}"
         return Refusal(
-            f"Authorisation {leave} allows {leave.max_concurrency} at a time, the cell offers {setting}.", final=True
+            f"Authorisation {leave} allows {leave.max_concurrency} at a time, the cell offers {most}{said}.", final=True
         )
     return None
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
+
+from django.conf import settings
 
 from benchmarks.engine.plan import CellPlan, ClassLimits, ClassPlan, Distribution, Fixed, GridLimits, Guard, Quantiles
-from benchmarks.models import Cell, LengthClass
+from benchmarks.models import Cell, Dialect, LengthClass, Workload
 from benchmarks.permits import Permit
-from benchmarks.queries import MIXED, limits_of
-from benchmarks.records import lengths
+from benchmarks.queries import MIXED, limits_of, terms
+from benchmarks.records import lengths, modes
+from benchmarks.records.modes import MicroTerms, StaticTerms
 
 
 def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
@@ -17,24 +21,31 @@ def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
 
     Raises ValueError when a length class of the workload cannot be read.
     """
-    grid, runtime = cell.grid, cell.grid.runtime
-    limits = limits_of(grid)
+    grid, runtime, workload = cell.grid, cell.grid.runtime, cell.grid.workload
+    limits, wanted = limits_of(grid), terms(grid)
+    said = modes.setting_words(grid.mode, cell.setting)
     return CellPlan(
-        label=f"grid {grid.pk}, {cell.setting} offered, {cell.class_name}, repeat {cell.repeat}",
+        label=f"grid {grid.pk}, {said}, {cell.class_name}, repeat {cell.repeat}",
         base_url=runtime.endpoint.rstrip("/"),
+        dialect=runtime.dialect,
         model=runtime.model_name,
         api_key_env=key_variable(runtime.api_key_name),
         runtime_kind=runtime.kind,
-        offered_concurrency=cell.setting,
+        offered_concurrency=modes.offered_concurrency(wanted, cell.setting),
         class_name=cell.class_name,
         classes=tuple(_class_plan(row, limits) for row in _wanted(cell)),
-        task=grid.workload.task,
-        seed=cell_seed(grid.workload.seed, cell.position),
-        warmup_s=grid.warmup_s,
+        task=workload.task,
+        seed=cell_seed(workload.seed, cell.position),
+        arrival_seed=cell_seed(workload.seed, cell.position, of="arrivals"),
+        warmup_s=0.0 if isinstance(wanted, StaticTerms) else grid.warmup_s,
         window_s=grid.window_s,
         max_requests=permit.requests_left,
         max_tokens=permit.tokens_left,
         max_wall_s=permit.seconds_left,
+        load=modes.load_of(wanted, cell.setting, trace_offsets_s=trace_offsets_s(workload)),
+        stream=not isinstance(wanted, MicroTerms) and runtime.dialect != Dialect.OPENAI_EMBEDDINGS,
+        processes=wanted.processes,
+        client_cpus=client_cpus(),
         metrics_url=runtime.metrics_url,
         gpu_metrics_url=runtime.gpu_metrics_url,
         guard=_guard(limits, permit),
@@ -42,9 +53,20 @@ def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
     )
 
 
-def cell_seed(workload_seed: int, position: int) -> int:
-    """A seed of 32 bits, the same for the same workload and place in the grid."""
-    return int.from_bytes(hashlib.sha256(f"{workload_seed}:{position}".encode()).digest()[:4], "big")
+def cell_seed(workload_seed: int, position: int, *, of: str = "") -> int:
+    """A seed of 32 bits, the same for the same workload and place in the grid, another one for what `of` names."""
+    named = f"{workload_seed}:{position}" + (f":{of}" if of else "")
+    return int.from_bytes(hashlib.sha256(named.encode()).digest()[:4], "big")
+
+
+def trace_offsets_s(workload: Workload) -> Sequence[float]:
+    """Seconds after its first request at which each request of the workload's trace came; empty without a trace."""
+    return getattr(workload, "arrivals_s", None) or ()
+
+
+def client_cpus() -> tuple[int, ...]:
+    """The cores of this host that load generators pin themselves to; empty pins nothing."""
+    return tuple(settings.CLIENT_CPUS)
 
 
 def key_variable(name: str) -> str:

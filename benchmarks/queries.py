@@ -14,6 +14,7 @@ from benchmarks.audit import digest_of
 from benchmarks.engine.plan import GridLimits
 from benchmarks.engine.summary_types import CellSummary, from_json
 from benchmarks.models import Attempt, Authorization, Cell, Conditions, EvidenceChunk, Grid, Hardware, HardwareProbe
+from benchmarks.records.modes import Mode, Terms, terms_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,20 @@ def limits_of(grid: Grid) -> GridLimits:
     return msgspec.convert(grid.limits, GridLimits)
 
 
+def terms(grid: Grid) -> Terms:
+    """The terms of the grid's mode. Raises ValueError where the row keeps none of this mode's."""
+    return terms_of(grid.mode, grid.load)
+
+
 def digest_of_grid(grid: Grid) -> str:
-    """SHA-256 of all that an authorisation allows; an edit of any of it voids the authorisation."""
+    """SHA-256 of all that an authorisation allows; an edit of any of it voids the authorisation.
+
+    A plain closed loop leaves its mode out, as grids did before there were others: their digests stay what they were.
+    """
+    mode = {"mode": grid.mode, "load": grid.load} if grid.mode != Mode.CLOSED or grid.load else {}
     return digest_of(
-        {
+        mode
+        | {
             "runtime": grid.runtime.digest,
             "workload": grid.workload.digest,
             "hardware": grid.declared,

@@ -14,7 +14,18 @@ from django.db import models, transaction
 from django.db.models import Max
 
 from benchmarks import audit
-from benchmarks.models import EndpointCheck, Event, Grid, Hardware, LengthClass, Runtime, Team, Versioned, Workload
+from benchmarks.models import (
+    Dialect,
+    EndpointCheck,
+    Event,
+    Grid,
+    Hardware,
+    LengthClass,
+    Runtime,
+    Team,
+    Versioned,
+    Workload,
+)
 
 Values = Mapping[str, object]
 Changes = dict[str, object]
@@ -22,9 +33,11 @@ Row = TypeVar("Row", bound=Versioned)
 
 HARDWARE_FIELDS = ("name", "place", "cpu", "ram_gib", "gpu", "gpu_count", "vram_gib", "power_cap_w", "notes")
 RUNTIME_MEASURED = (
-    "kind", "runtime_version", "endpoint", "api_key_name", "model_name", "model_digest", "flags", "batching_mode",
-    "max_active_sequences", "context_per_sequence_tokens", "metrics_url", "gpu_metrics_url",
+    "kind", "runtime_version", "endpoint", "api_key_name", "model_name", "model_digest", "flags", "dialect",
+    "batching_mode", "max_active_sequences", "context_per_sequence_tokens", "metrics_url", "gpu_metrics_url",
 )  # fmt: skip
+_LATER = {"dialect": Dialect.OPENAI_CHAT}
+"""Fields that came later, with the value that every older row has: as such they leave the digest as it was."""
 RUNTIME_FIELDS = ("name", "hardware", *RUNTIME_MEASURED, "notes")
 WORKLOAD_MEASURED = ("seed", "task", "source")
 WORKLOAD_FIELDS = ("name", *WORKLOAD_MEASURED, "notes")
@@ -103,7 +116,8 @@ def runtime_in_use(runtime: Runtime) -> bool:
 
 def digest_of_runtime(runtime: Runtime) -> str:
     """SHA-256 over everything that a measurement depends on; name and notes are left out."""
-    return audit.digest_of(_kept(runtime, ("hardware", *RUNTIME_MEASURED)))
+    kept = _kept(runtime, ("hardware", *RUNTIME_MEASURED))
+    return audit.digest_of({name: value for name, value in kept.items() if name not in _LATER or _LATER[name] != value})
 
 
 # --- workloads -------------------------------------------------------------------------------------------------------

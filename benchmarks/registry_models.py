@@ -142,6 +142,16 @@ class RuntimeKind(models.TextChoices):
     OTHER = "other", "Other, OpenAI-compatible"
 
 
+class Dialect(models.TextChoices):
+    """How the load engine talks to a runtime; benchmarks.engine.dialects has a module for each."""
+
+    OPENAI_CHAT = "openai_chat", "OpenAI chat"
+    OPENAI_COMPLETIONS = "openai_completions", "OpenAI completions"
+    OPENAI_EMBEDDINGS = "openai_embeddings", "OpenAI embeddings"
+    OLLAMA_CHAT = "ollama_chat", "Ollama, native"
+    LLAMACPP_COMPLETION = "llamacpp_completion", "llama.cpp, native"
+
+
 class Versioned(Registered):
     """A registry row whose measured versions stay as they were."""
 
@@ -167,6 +177,9 @@ class Runtime(Versioned):
     model_name = models.CharField("Model", max_length=200)
     model_digest = models.CharField("Model digest, SHA-256", max_length=80, blank=True)
     flags = models.TextField(blank=True, help_text="The launch line or flags, as started.")
+    dialect = models.CharField(
+        max_length=24, choices=Dialect.choices, default=Dialect.OPENAI_CHAT, help_text="How requests are worded."
+    )
     batching_mode = models.CharField(max_length=20, choices=BatchingMode.choices, default=BatchingMode.CONTINUOUS)
     max_active_sequences = models.PositiveIntegerField(
         null=True, blank=True, validators=[MinValueValidator(1)], help_text="Sequences the runtime advances per step."

@@ -51,11 +51,11 @@ def _used(column: str, row: str) -> str:
 
 _PLAN = (
     "digest", "declared", "hardware_id", "runtime_id", "workload_id", "setting_values", "class_names", "repeats", "window_s",
-    "warmup_s", "limits", "objective_digest", "objective_set_at", "simulated",
+    "warmup_s", "limits", "objective_digest", "objective_set_at", "simulated", "mode", "load", "calibration",
 )  # fmt: skip
 _RUNTIME = (
     "slug", "version", "digest", "hardware_id", "kind", "runtime_version", "endpoint", "model_name", "model_digest", "flags",
-    "batching_mode", "max_active_sequences", "context_per_sequence_tokens", "metrics_url", "gpu_metrics_url",
+    "dialect", "batching_mode", "max_active_sequences", "context_per_sequence_tokens", "metrics_url", "gpu_metrics_url",
 )  # fmt: skip
 _LEAVE = (
     "grid_id", "grid_digest", "requested_by_id", "authorized_by_id", "authorized_at", "target", "valid_from", "valid_until",

@@ -112,6 +112,8 @@ CELERY_BEAT_SCHEDULE = {
 }
 # Hosts that a worker may load: loopback unless the host's operator says otherwise, on that host.
 TARGET_HOSTS = env.list("HEADROOM_TARGET_HOSTS", default=["127.0.0.1", "localhost", "::1"])
+# Cores of this host that load generators pin themselves to, such as "2,3"; empty pins nothing.
+CLIENT_CPUS = env.list("HEADROOM_CLIENT_CPUS", cast=int, default=[])
 
 # --- applications ----------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [
