@@ -286,17 +286,22 @@ static const char *header(const char *head, size_t length, const char *name)
     return NULL;
 }
 
-/* What follows `"key"`, its colon and blanks; NULL where the body has no such key. */
+/* What follows `"key"`, a colon and blanks; NULL where the body has no such key. */
 static const char *json_value(const char *body, size_t length, const char *key)
 {
     char quoted[64];
+    const char *end = body + length;
     snprintf(quoted, sizeof quoted, "\"%s\"", key);
-    const char *p = find(body, length, quoted);
-    if (!p)
-        return NULL;
-    for (p += strlen(quoted); p < body + length && (*p == ' ' || *p == ':' || *p == '\n'); p++)
-        ;
-    return p < body + length ? p : NULL;
+    for (const char *p = body; (p = find(p, (size_t)(end - p), quoted));) {
+        for (p += strlen(quoted); p < end && isspace((unsigned char)*p); p++)
+            ;
+        if (p == end || *p++ != ':')
+            continue; /* the word as a value */
+        for (; p < end && isspace((unsigned char)*p); p++)
+            ;
+        return p < end ? p : NULL;
+    }
+    return NULL;
 }
 
 static void copy_prompt(struct record *r, const char *body, size_t length)
@@ -345,7 +350,7 @@ static void answer_whole(struct connection *c)
     char body[400];
     snprintf(body, sizeof body,
              "{\"id\":\"chatcmpl-%u\",\"object\":\"chat.completion\",\"created\":1700000000,\"model\":\"bench\",\"choices\":"
-             "[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"bato\"},\"finish_reason\":\"length\"}],"
+             "[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\" bato\"},\"finish_reason\":\"length\"}],"
              "\"usage\":{\"prompt_tokens\":32,\"completion_tokens\":1,\"total_tokens\":33}}", c->request->record.number);
     plain_answer(c, "200 OK", body);
     end_answer(c);
@@ -366,7 +371,7 @@ static void start_answer(struct connection *c, const char *body, size_t length)
         return;
     }
     c->event_length = chunk_of(c->event, sizeof c->event, number,
-                               "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"bato \"},\"finish_reason\":null}]");
+                               "\"choices\":[{\"index\":0,\"delta\":{\"content\":\" bato\"},\"finish_reason\":null}]");
     double ttft_ns = options.ttft_ms * 1e6 * exp(options.sigma * normal());
     c->due_ns = c->request->record.t_planned_ns = c->request->record.t_request_ns + (uint64_t)ttft_ns;
     send_early(c);

@@ -1,0 +1,153 @@
+"""One run of one tool against one server, and what it says about the tool."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench import join
+from tests.bench.build import ROOT, Programs
+from tests.bench.join import Joined, quantile
+from tests.bench.measurements import Measured
+from tests.bench.shapes import CLIENT_CORE, Server, Shape
+from tests.bench.tools import Task, Tool
+from tests.bench.watch import Watch
+
+PATIENCE_S = 240.0
+
+
+class ToolFailedError(RuntimeError):
+    """A tool ended with an error, or with no report that can be read; the words are its last ones."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run showed. Times in ms unless named; None where the tool's report does not tell it.
+
+    `cpu_us_per_event` is CPU time between the arrival of the first request and the send of the last event, over all
+    content events sent. `reported_p99_ms` and `true_p99_ms` are of TTFT.
+    """
+
+    tool: str
+    version: str
+    shape: str
+    requests: int
+    events: int
+    events_per_s: float
+    unmatched: int
+    events_differ: int
+    cpu_us_per_event: float
+    cpu_share: float
+    server_cpu_share: float
+    ttft_error_p50_ms: float | None
+    ttft_error_p99_ms: float | None
+    gap_error_p99_ms: float | None
+    reported_p99_ms: float | None
+    true_p99_ms: float | None
+    server_late_p99_ms: float | None
+    peak_rss_mb: float
+    processes: int
+    first_request_s: float
+    wall_s: float
+
+    @property
+    def reported_minus_true_p99_ms(self) -> float | None:
+        if self.reported_p99_ms is None or self.true_p99_ms is None:
+            return None
+        return self.reported_p99_ms - self.true_p99_ms
+
+
+def run(tool: Tool, shape: Shape, programs: Programs, home: Path, *, seed: int) -> Run:
+    """Raises ToolFailedError. What the tool wrote stays in home/last/ until its next run."""
+    folder = home / "last" / tool.name.replace(" ", "-").replace(",", "")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    server = Server(programs, shape, folder / "truth", seed=seed)
+    try:
+        task = Task(
+            shape=shape, port=server.port, folder=folder, programs=programs, tokenizer=home / "tokenizer", seed=seed
+        )
+        start_ns = time.monotonic_ns()
+        watch = _run(tool, task)
+        end_ns = time.monotonic_ns()
+    finally:
+        truth = server.stop()
+    if not len(truth) or not len(truth.times_ns):
+        raise ToolFailedError(f"{tool.name} sent no request: {last_words(folder)}")
+    try:
+        joined = join.join(truth, tool.seen(task, truth), tool.keys(truth))
+    except (OSError, ValueError, KeyError) as error:
+        raise ToolFailedError(f"{tool.name}'s report cannot be read: {error!r}; {last_words(folder)}") from error
+    cpu_s = tool.cpu_s(task) if tool.cpu_s else watch.cpu_between(join.first_sent_ns(truth), join.last_sent_ns(truth))
+    return told(tool, shape, truth, joined, watch, cpu_s=cpu_s, start_ns=start_ns, end_ns=end_ns)
+
+
+def told(
+    tool: Tool, shape: Shape, truth: Measured, joined: Joined, watch: Watch, *, cpu_s: float, start_ns: int, end_ns: int
+) -> Run:
+    first_ns, span_s = join.first_sent_ns(truth), (join.last_sent_ns(truth) - join.first_sent_ns(truth)) / 1e9
+    events = len(truth.times_ns)
+    return Run(
+        tool=tool.name,
+        version=tool.version,
+        shape=shape.name,
+        requests=joined.requests,
+        events=events,
+        events_per_s=events / span_s,
+        unmatched=joined.unmatched,
+        events_differ=joined.events_differ,
+        cpu_us_per_event=cpu_s / events * 1e6,
+        cpu_share=cpu_s / span_s,
+        server_cpu_share=truth.cpu_ns / 1e9 / span_s,
+        ttft_error_p50_ms=quantile(joined.ttft_error_ms, 0.5),
+        ttft_error_p99_ms=quantile(joined.ttft_error_ms, 0.99),
+        gap_error_p99_ms=quantile(joined.gap_error_ms, 0.99),
+        reported_p99_ms=quantile(joined.ttft_seen_ms, 0.99),
+        true_p99_ms=quantile(joined.ttft_true_ms, 0.99),
+        server_late_p99_ms=quantile(join.server_late_ms(truth), 0.99),
+        peak_rss_mb=watch.peak_rss_mb,
+        processes=watch.processes,
+        first_request_s=(first_ns - start_ns) / 1e9,
+        wall_s=(end_ns - start_ns) / 1e9,
+    )
+
+
+def _run(tool: Tool, task: Task) -> Watch:
+    command = ["taskset", "-c", str(CLIENT_CORE), *tool.command(task)]
+    with (task.folder / "out").open("wb") as out:
+        child = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **tool.environment},
+            stdin=subprocess.PIPE,  # the engine ends when this end closes
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        watch = Watch(child.pid)
+        watch.start()
+        try:
+            code = child.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            code = -signal.SIGKILL
+        finally:
+            watch.stop()
+            with contextlib.suppress(ProcessLookupError):  # what it left behind too, and all of it on an interrupt
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            if child.stdin is not None:
+                child.stdin.close()
+    if code != 0:
+        raise ToolFailedError(f"{tool.name} ended with {code}: {last_words(task.folder)}")
+    return watch
+
+
+def last_words(folder: Path) -> str:
+    text = (folder / "out").read_text(errors="replace") if (folder / "out").exists() else ""
+    return " / ".join(text.strip().splitlines()[-3:])[-600:]
