@@ -15,15 +15,18 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from benchmarks import audit, gates, probe
+from benchmarks import audit, gates, plans, probe, searching
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.models import Attempt, Authorization, Cell, Evidence, EvidenceChunk, Grid
 from benchmarks.permits import Refusal, in_force, permit
 from benchmarks.queries import limits_of
+from benchmarks.records.modes import Mode
 
 CHUNK_BYTES = 16 * 1024 * 1024
 MOST_INTERRUPTIONS = 5
 """After so many interruptions in a row a cell is left for a person to look at, so that it cannot loop for ever."""
+MOST_OF_A_LEDGER = 50
+"""The same for a static batch, whose next attempt goes on where the last one ended."""
 
 _OPEN = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
 _WAITING = (Cell.Status.PLANNED, Cell.Status.QUEUED)
@@ -126,7 +129,10 @@ def record(
             actor=f"worker {probe.claimant_host(claim.worker)}", verb=f"recorded {status} cell", subject=f"grid {claim.grid_id}",
             team=cell.grid.team, after=sha256, changes={"cell": str(cell), "attempt": claim.attempt, "sha256": sha256},
         )  # fmt: skip
-        _hold_back(cell, summary)
+        if cell.grid.mode == Mode.SEARCH:
+            searching.advance(cell.grid)
+        else:
+            _hold_back(cell, summary)
         after_cell(claim.grid_id)
     return True
 
@@ -157,7 +163,7 @@ def interrupt(*, claim: Claim, reason: str) -> bool:
             team=grid.team, reason=reason, changes={"cell": claim.cell_id, "attempt": claim.attempt},
         )  # fmt: skip
         if _interrupted_too_often(claim.cell_id):
-            why = f"Interrupted {MOST_INTERRUPTIONS} times, the last: {reason}"
+            why = f"Interrupted {Attempt.objects.filter(cell_id=claim.cell_id).count()} times, the last: {reason}"
             Cell.objects.filter(pk=claim.cell_id).update(status=Cell.Status.INTERRUPTED, reason=why[:300])
             close_grid(grid_id=grid.pk, status=Grid.Status.STOPPED, reason=why)
         after_cell(grid.pk)
@@ -211,6 +217,7 @@ def close_grid(*, grid_id: int, status: str, reason: str) -> bool:
             waiting = Cell.objects.filter(grid_id=grid_id, status__in=_WAITING)
             waiting.update(status=Cell.Status.NOT_RUN, reason=reason[:300])
             grid = Grid.objects.select_related("team").get(pk=grid_id)
+            searching.close(grid, reason)
             subject = f"grid {grid_id}"
             audit.record(actor="system", verb=f"closed as {status}", subject=subject, team=grid.team, reason=reason)
     return bool(closed)
@@ -284,9 +291,10 @@ def _end_attempt(claim: Claim, outcome: str, reason: str) -> None:
 
 
 def _interrupted_too_often(cell_id: int) -> bool:
+    static = Cell.objects.filter(pk=cell_id, grid__mode=Mode.STATIC).exists()
+    most = MOST_OF_A_LEDGER if static else MOST_INTERRUPTIONS
     last = Attempt.objects.filter(cell_id=cell_id).order_by("-number").values_list("outcome", flat=True)
-    newest = list(last[:MOST_INTERRUPTIONS])
-    return newest == [Cell.Status.INTERRUPTED] * MOST_INTERRUPTIONS
+    return list(last[:most]) == [Cell.Status.INTERRUPTED] * most
 
 
 def _store_evidence(claim: Claim, parquet: bytes, schema_version: int, requests: int, sha256: str) -> None:
@@ -302,7 +310,7 @@ def _hold_back(cell: Cell, summary: CellSummary) -> None:
     """Marks what may not run after this cell: higher settings after a failed gate, its own too after a guard's stop."""
     waiting = Cell.objects.filter(grid_id=cell.grid_id, status__in=_WAITING)
     stopped = gates.guard_stop(summary)
-    refused = stopped or gates.refusal(limits_of(cell.grid), summary)
+    refused = stopped or gates.refusal(limits_of(cell.grid), summary, plans.mode_guard(cell.grid.mode))
     if refused is None:
         return
     beyond = Q(setting__gte=cell.setting) if stopped else Q(setting__gt=cell.setting)

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
+import msgspec
 from django.conf import settings
 
 from benchmarks.engine.plan import CellPlan, ClassLimits, ClassPlan, Distribution, Fixed, GridLimits, Guard, Quantiles
@@ -13,7 +14,7 @@ from benchmarks.models import Cell, Dialect, LengthClass, Workload
 from benchmarks.permits import Permit
 from benchmarks.queries import MIXED, limits_of, terms
 from benchmarks.records import lengths, modes
-from benchmarks.records.modes import MicroTerms, StaticTerms
+from benchmarks.records.modes import MicroTerms, Mode, StaticTerms
 
 
 def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
@@ -48,7 +49,7 @@ def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
         client_cpus=client_cpus(),
         metrics_url=runtime.metrics_url,
         gpu_metrics_url=runtime.gpu_metrics_url,
-        guard=_guard(limits, permit),
+        guard=_guard(grid.mode, limits, permit),
         simulated=grid.simulated,
     )
 
@@ -89,9 +90,16 @@ def _class_plan(row: LengthClass, limits: GridLimits) -> ClassPlan:
     )
 
 
-def _guard(limits: GridLimits, permit: Permit) -> Guard:
+def mode_guard(mode: str) -> Guard:
+    """The guard's own rules: a static batch is judged by its completion and a search looks for what is too slow, so
+    neither stops at a p95."""
+    return Guard(max_p95_over_objective=None) if mode in (Mode.STATIC, Mode.SEARCH) else Guard()
+
+
+def _guard(mode: str, limits: GridLimits, permit: Permit) -> Guard:
     leave = permit.authorization
-    return Guard(
+    return msgspec.structs.replace(
+        mode_guard(mode),
         max_vram_share=limits.max_vram_share,
         max_temperature_c=_lower(limits.max_temperature_c, leave.max_temperature_c),
         max_power_w=_lower(limits.max_power_w, leave.max_power_w),

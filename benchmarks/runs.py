@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from benchmarks import audit, claims
+from benchmarks import audit, claims, searching
 from benchmarks.gates import NOT_SAFE
 from benchmarks.models import Authorization, Cell, Grid
 from benchmarks.permits import Refusal, in_force, permit
@@ -124,9 +124,9 @@ def resume(*, grid: Grid, by: AbstractBaseUser) -> None:
         queued = left.exclude(reason__startswith=NOT_SAFE).update(
             status=Cell.Status.QUEUED, reason="", claimed_by="", heartbeat_at=None, finished_at=None
         )
-        if not queued:
+        Grid.objects.filter(pk=grid.pk).update(stop_reason="", stop_requested="", finished_at=None, answer=None)
+        if not queued and not searching.advance(Grid.objects.get(pk=grid.pk)):
             raise RunRefused("No cell is left that may run.")
-        Grid.objects.filter(pk=grid.pk).update(stop_reason="", stop_requested="", finished_at=None)
         audit.record(actor=by.get_username(), verb="resumed", subject=f"grid {grid.pk}", team=grid.team)
     grid.refresh_from_db()
 

@@ -1,0 +1,170 @@
+"""A capacity search as a grid: cells come one try after the other, each after what was measured, until there is an answer.
+
+The search itself is `stats.search`, which sees only counts. Here: which cells make one measurement, what of them counts,
+the rows of the next try, and the answer in words. One measurement is every length class, as often as the grid repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from benchmarks import gates
+from benchmarks.engine.summary_types import from_json
+from benchmarks.models import Cell, Grid
+from benchmarks.queries import limits_of, terms
+from benchmarks.records.modes import Mode, SearchTerms
+from benchmarks.stats.search import Found, Indeterminate, Observation, SearchSpec, Try, between, next_step
+
+_ENDED = (Cell.Status.MEASURED, Cell.Status.STOPPED)
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a grid keeps of its search. `setting` is None where the search could not say; `reason` then says why.
+
+    Counts are requests that were successful, valid and inside every limit, of all scheduled ones, in fresh measurements
+    that did nothing but confirm.
+    """
+
+    setting: int | None
+    at_limit: bool = False
+    attained: Observation | None = None
+    refused: Observation | None = None
+    reason: str = ""
+    held: int = 0
+    failed: int | None = None
+    attainment: float
+    measurements: int
+
+
+def spec_of(grid: Grid) -> SearchSpec:
+    """From the lowest setting to the highest; a setting holds when the objective's share of requests is good."""
+    wanted = terms(grid)
+    assert isinstance(wanted, SearchTerms)
+    share = limits_of(grid).percentile / 100
+    budget = max(1, wanted.most_cells // _each(grid))
+    return SearchSpec(start=grid.setting_values[0], limit=grid.setting_values[-1], attainment=share, budget=budget)
+
+
+def advance(grid: Grid) -> bool:
+    """After a cell, in its transaction: draws the cells of the next try, or keeps the answer. Whether cells were drawn."""
+    if grid.mode != Mode.SEARCH or grid.answer is not None or grid.stop_requested:
+        return False
+    cells = list(grid.cells.order_by("position"))
+    if stopped := _stopped(cells):
+        close(grid, stopped)
+        grid.cells.exclude(status__in=_ENDED).update(
+            status=Cell.Status.NOT_RUN, reason=f"{gates.NOT_SAFE}{stopped}"[:300]
+        )
+        return False
+    if any(cell.status not in _ENDED for cell in cells):
+        return False
+    seen = observations(grid, cells)
+    step = next_step(seen, spec_of(grid))
+    if isinstance(step, Try):
+        _draw(grid, cells, step.setting)
+        return True
+    _keep(grid, _answer(step, seen, spec_of(grid)))
+    return False
+
+
+def close(grid: Grid, reason: str) -> None:
+    """Keeps that the search could not say, and why; an answer that is there already stays."""
+    if grid.mode != Mode.SEARCH or grid.answer is not None:
+        return
+    spec = spec_of(grid)
+    seen = observations(grid, list(grid.cells.order_by("position")))
+    found = Indeterminate(reason=reason or "it was ended", between=between(seen, spec))
+    _keep(grid, _answer(found, seen, spec))
+
+
+def observations(grid: Grid, cells: Sequence[Cell]) -> list[Observation]:
+    """One for each measurement whose cells have all ended, in running order."""
+    each = _each(grid)
+    whole = [cells[start : start + each] for start in range(0, len(cells), each)]
+    return [
+        _observed(group)
+        for group in whole
+        if len(group) == each and all(cell.status in _ENDED and cell.summary for cell in group)
+    ]
+
+
+def answer_of(grid: Grid) -> Answer | None:
+    """What the grid keeps of its search; None while there is none, and for other modes."""
+    return msgspec.convert(grid.answer, Answer) if grid.answer else None
+
+
+def words(answer: Answer) -> str:
+    """The answer in one sentence."""
+    if answer.setting is None:
+        top = f", and {answer.failed} did not" if answer.failed is not None else ""
+        held = f"{answer.held} held{top}" if answer.held else f"nothing was shown to hold{top}"
+        return f"Indeterminate: {answer.reason}. As far as it came, {held}."
+    if answer.setting == 0:
+        return "Not even 1 in flight holds, which was confirmed with fresh requests."
+    if answer.at_limit:
+        return (
+            f"{answer.setting} in flight hold, confirmed. That is the highest setting allowed here; more was not tried."
+        )
+    return f"{answer.setting} in flight hold and {answer.setting + 1} do not, both confirmed with fresh requests."
+
+
+def _each(grid: Grid) -> int:
+    return len(grid.class_names) * grid.repeats
+
+
+def _stopped(cells: Sequence[Cell]) -> str:
+    """Why the search must end: a cell that something else than failing requests stopped early. Empty when none was.
+
+    Failing requests are what a search looks for: the guard stops such a cell to spare the server, and its counts stand.
+    """
+    for cell in cells:
+        if cell.status == Cell.Status.STOPPED and not (
+            cell.reason.startswith(gates.GUARD) and "requests failed" in cell.reason
+        ):
+            return f"the cell at {cell.setting} was stopped ({cell.reason.removeprefix(gates.GUARD).strip()})"
+    return ""
+
+
+def _observed(group: Sequence[Cell]) -> Observation:
+    parts = [part for cell in group for part in from_json(cell.summary).classes]
+    return Observation(
+        setting=group[0].setting, hits=sum(part.good.hits for part in parts), n=sum(part.scheduled for part in parts)
+    )
+
+
+def _draw(grid: Grid, cells: Sequence[Cell], setting: int) -> None:
+    """The cells of one more measurement, queued behind the others; repeats go on counting where the setting was before."""
+    before = max((cell.repeat for cell in cells if cell.setting == setting), default=0)
+    order = [(before + repeat, name) for repeat in range(1, grid.repeats + 1) for name in grid.class_names]
+    Cell.objects.bulk_create(
+        Cell(
+            grid=grid, hardware_id=grid.hardware_id, position=len(cells) + i, setting=setting, repeat=repeat,
+            class_name=name, status=Cell.Status.QUEUED,
+        )
+        for i, (repeat, name) in enumerate(order)
+    )  # fmt: skip
+
+
+def _answer(step: Found | Indeterminate, seen: Sequence[Observation], spec: SearchSpec) -> Answer:
+    if isinstance(step, Indeterminate):
+        held, failed = step.between
+        return Answer(
+            setting=None,
+            reason=step.reason,
+            held=held,
+            failed=failed,
+            attainment=spec.attainment,
+            measurements=len(seen),
+        )
+    return Answer(
+        setting=step.setting, at_limit=step.at_limit, attained=step.attained, refused=step.refused, held=step.setting,
+        failed=None if step.at_limit else step.setting + 1, attainment=spec.attainment, measurements=len(seen),
+    )  # fmt: skip
+
+
+def _keep(grid: Grid, answer: Answer) -> None:
+    kept = msgspec.to_builtins(answer)
+    Grid.objects.filter(pk=grid.pk, answer__isnull=True).update(answer=kept)
+    grid.answer = kept
