@@ -2,79 +2,77 @@
 
 Membership is by issue time: a request belongs to the window when it was issued inside it, wherever it ended. Failed
 requests are infinite in `e2e_s`, `ttft_s` and `tpot_s`, so refusing never improves a result; they are absent from the
-`_ok_` tails.
+`_ok_` tails. Several attempts at one request are one request: its last attempt's outcome, its first attempt's due time.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.engine.column_types import OUTCOMES, PHASES, TOKEN_SOURCES, Bools, Columns, Floats, Readings, Requests
-from benchmarks.engine.plan import CellPlan, ClassLimits, ClassPlan
+from benchmarks.engine.attempts import Issued, issued
+from benchmarks.engine.column_types import PHASES, TOKEN_SOURCES, Bools, Columns, Readings, Requests
+from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.prompts import MIXED
-from benchmarks.engine.summary_types import CellSummary, ClassSummary, Gauge
-from benchmarks.engine.terms import ClientHealth, Outcome, Phase, TokenSource, Window
+from benchmarks.engine.summary_classes import class_summary, is_mixed, outcomes, token_rate
+from benchmarks.engine.summary_loads import micro_batch, open_loop, static_batch
+from benchmarks.engine.summary_types import CellSummary, Gauge
+from benchmarks.engine.terms import ClientHealth, Phase, Window
+from benchmarks.engine.times import NS, Times, times_of
 from benchmarks.engine.validity import RIGHT_BY_CONSTRUCTION
-from benchmarks.stats.quantiles import tail
-from benchmarks.stats.shares import share
+from benchmarks.stats import steadiness
+from benchmarks.stats.steadiness import Steadiness
 
-SUMMARY_SCHEMA = 2
-NS = 1e9
-# Shorter than asked by more than this changes the length class; a prompt counted shorter than intended was cut.
-LENGTH_TOLERANCE = 0.05
-OK_CODE = OUTCOMES.index(Outcome.OK)
+SUMMARY_SCHEMA = 3
 WINDOW_CODE = PHASES.index(Phase.WINDOW)
-UNKNOWN_SOURCE_CODE = TOKEN_SOURCES.index(TokenSource.UNKNOWN)
-
-
-@dataclass(frozen=True)
-class Times:
-    """Seconds of every request of a cell, shape (n,), NaN where a stamp is missing; `ok` excludes impossible stamps."""
-
-    ok: Bools
-    e2e_s: Floats
-    ttft_s: Floats
-    tpot_s: Floats
+WARMUP_CODE = PHASES.index(Phase.WARMUP)
 
 
 def summarise(columns: Columns, plan: CellPlan) -> CellSummary:
-    requests, window = columns.requests, columns.window
+    window, found = columns.window, issued(columns.requests)
+    requests = found.requests
     inside = requests.codes["phase"] == WINDOW_CODE
-    times = times_of(requests)
+    times = times_of(requests, streamed=plan.stream)
+    ok = inside & times.ok
     window_s = 0.0 if window is None else (window.end_ns - window.start_ns) / NS
     chosen = [c for c in plan.classes if plan.class_name in (MIXED, c.name)]
-    classes = tuple(_class_summary(c, requests, times, inside) for c in chosen)
-    outcomes = _outcomes(requests, inside)
-    not_reported = {n.name: f"{n.source}: {n.reason}" for n in columns.not_reported}
+    classes = tuple(class_summary(c, found, times, inside, window) for c in chosen)
+    of_all, scheduled, attempts = outcomes(requests, inside), int(inside.sum()), int(found.attempts[inside].sum())
+    end = columns.end
     return CellSummary(
         schema=SUMMARY_SCHEMA,
         offered_concurrency=plan.offered_concurrency,
         class_name=plan.class_name,
         window_s=window_s,
         started_at=_started_at(columns),
-        scheduled=int(inside.sum()),
-        warmup_requests=int((requests.codes["phase"] == PHASES.index(Phase.WARMUP)).sum()),
-        outcomes=outcomes,
-        conserved=_is_conserved(columns, counted=sum(outcomes.values()) == sum(c.scheduled for c in classes)),
-        completed_per_s=_rate(float((inside & times.ok).sum()), window_s),
+        scheduled=scheduled,
+        warmup_requests=int((requests.codes["phase"] == WARMUP_CODE).sum()),
+        outcomes=of_all,
+        conserved=_is_conserved(columns, found, counted=scheduled == sum(c.scheduled for c in classes)),
+        completed_per_s=_rate(float(ok.sum()), window_s),
         good_per_s=_rate(float(sum(c.good.hits for c in classes)), window_s),
-        output_tokens_per_s=_token_rate(requests, inside & times.ok, window_s),
-        mean_in_flight=_mean_in_flight(requests, window),
+        output_tokens_per_s=token_rate(requests, ok, window_s),
+        mean_in_flight=_mean_in_flight(columns.requests, window),
         resent=int((requests.resent & inside).sum()),
         validity_by_construction=plan.task in RIGHT_BY_CONSTRUCTION,
         classes=classes,
         gauges=_gauges(columns.readings, window),
-        not_reported=not_reported,
+        not_reported={n.name: f"{n.source}: {n.reason}" for n in columns.not_reported},
         client=columns.health or _UNKNOWN_HEALTH,
-        complete=columns.end is not None and columns.end.complete,
-        end_reason="the log has no end: the engine was killed" if columns.end is None else columns.end.reason,
+        complete=end is not None and end.complete,
+        end_reason="the log has no end: the engine was killed" if end is None else end.reason,
         simulated=columns.header.simulated,
-        sent=None if columns.end is None else columns.end.sent,
+        sent=None if end is None else end.sent,
         recorded=len(requests),
+        transport=columns.header.transport,
+        attempts=attempts,
+        attempts_per_request=attempts / scheduled if scheduled else None,
+        mixed_token_sources=_is_mixed(requests, ok),
+        steadiness=_steadiness(requests, times, window),
+        open_loop=open_loop(columns, found, inside),
+        micro_batch=micro_batch(columns, found, inside),
+        static_batch=static_batch(columns, times),
     )
 
 
@@ -88,122 +86,44 @@ _UNKNOWN_HEALTH = ClientHealth(
 )
 
 
-def times_of(requests: Requests) -> Times:
-    """User-view times from t_scheduled. A negative duration makes its request not ok here, and so infinite; no
-    other."""
-    e2e = _between(requests, "t_end_ns")
-    ttft = _between(requests, "t_first_ns")
-    tpot = _tpot(requests)
-    ok = requests.codes["outcome"] == OK_CODE
-    ok = ok & ~np.isnan(e2e) & ~(e2e < 0) & ~(ttft < 0) & ~(tpot < 0)
-    return Times(ok=ok, e2e_s=e2e, ttft_s=ttft, tpot_s=tpot)
-
-
-def _between(requests: Requests, name: str) -> Floats:
-    stamp = requests.masked[name]
-    return np.where(stamp.known, (stamp.values - requests.plain["t_scheduled_ns"]) / NS, np.nan)
-
-
-def _tpot(requests: Requests) -> Floats:
-    """(t_last - t_first) / (tokens - tokens of the first chunk, or 1 where no chunk told); NaN without two such
-    tokens."""
-    first, last = requests.masked["t_first_ns"], requests.masked["t_last_ns"]
-    tokens, in_first = requests.masked["output_tokens"], requests.masked["first_chunk_tokens"]
-    later = tokens.values - np.where(in_first.known, in_first.values, 1)
-    usable = first.known & last.known & tokens.known & (tokens.values > 1) & (later > 0)
-    return np.where(usable, (last.values - first.values) / NS / np.where(usable, later, 1), np.nan)
-
-
-def _class_summary(length_class: ClassPlan, requests: Requests, times: Times, inside: Bools) -> ClassSummary:
-    named = requests.texts["class_name"].equal(length_class.name)
-    rows = named & inside
-    ok = rows & times.ok
-    scheduled = int(rows.sum())
-    valid, tokens = requests.masked["valid"], requests.masked["output_tokens"]
-    prompts = requests.masked["prompt_tokens"]
-    is_valid = valid.known & (valid.values == 1)
-    asked = requests.plain["asked_output_tokens"]
-    cut = ok & prompts.known & (prompts.values < (1 - LENGTH_TOLERANCE) * requests.plain["intended_prompt_tokens"])
-    short = ok & tokens.known & (tokens.values < (1 - LENGTH_TOLERANCE) * asked)
-    good = ok & is_valid & _inside_limits(length_class.limits, requests, times)
-    sources = Counter(TOKEN_SOURCES[code] for code in requests.codes["token_source"][ok])
-    return ClassSummary(
-        class_name=length_class.name,
-        scheduled=scheduled,
-        outcomes=_outcomes(requests, rows),
-        success=share(int(ok.sum()), scheduled),
-        valid=share(int((ok & is_valid).sum()), int((ok & valid.known).sum())),
-        good=share(int(good.sum()), scheduled),
-        e2e_s=tail(np.where(times.ok, times.e2e_s, np.inf)[rows]),
-        ttft_s=tail(np.where(times.ok & ~np.isnan(times.ttft_s), times.ttft_s, np.inf)[rows & ~_unstreamed(times)]),
-        tpot_s=tail(np.where(times.ok, times.tpot_s, np.inf)[rows & ~(times.ok & np.isnan(times.tpot_s))]),
-        e2e_ok_s=tail(times.e2e_s[ok]),
-        ttft_ok_s=tail(times.ttft_s[ok & ~np.isnan(times.ttft_s)]),
-        prompt_tokens_p50=_median(prompts.values[ok & prompts.known]),
-        output_tokens_p50=_median(tokens.values[ok & tokens.known]),
-        asked_output_tokens_p50=_median(asked[rows]),
-        token_sources=dict(sorted(sources.items())),
-        truncated_prompts=int(cut.sum()),
-        short_outputs=int(short.sum()),
-        tpot_ok_s=tail(times.tpot_s[ok & ~np.isnan(times.tpot_s)]),
-        intended_prompt_tokens_p50=_median(requests.plain["intended_prompt_tokens"][rows]),
-    )
-
-
-def _unstreamed(times: Times) -> Bools:
-    """Complete answers that came in one body: they have no time to a first token, neither finite nor infinite."""
-    return times.ok & np.isnan(times.ttft_s)
-
-
-def _inside_limits(limits: ClassLimits, requests: Requests, times: Times) -> Bools:
-    """True where every limit is kept. One token has no TPOT to break; tokens nobody counted cannot prove one kept."""
-    one_token = requests.masked["output_tokens"].known & np.isnan(times.tpot_s)
-    kept = np.ones(len(requests), dtype=np.bool_)
-    if limits.e2e_s is not None:
-        kept &= times.e2e_s <= limits.e2e_s
-    if limits.ttft_s is not None:
-        kept &= times.ttft_s <= limits.ttft_s
-    if limits.tpot_s is not None:
-        kept &= one_token | (times.tpot_s <= limits.tpot_s)
-    return kept
-
-
-def _outcomes(requests: Requests, rows: Bools) -> dict[str, int]:
-    """Every outcome that occurred, in the vocabulary's order."""
-    counts = Counter(OUTCOMES[code] for code in requests.codes["outcome"][rows])
-    return {name: counts[name] for name in OUTCOMES if counts[name]}
-
-
-def _is_conserved(columns: Columns, *, counted: bool) -> bool | None:
-    """Every issued request left exactly one record: the numbers 0 ... sent - 1, each once, and each in one class.
+def _is_conserved(columns: Columns, found: Issued, *, counted: bool) -> bool | None:
+    """Every issued request left its record: the numbers 0 ... sent - 1, each there, each in one class, none with an
+    attempt twice or missing. In what order does not matter.
 
     None where no end frame says how many were sent: a lost last record could not be told from one never sent.
     """
-    index = columns.requests.plain["index"]
-    if not counted or not np.array_equal(np.sort(index), np.arange(len(index))):
+    index = found.requests.plain["index"]
+    if not counted or not found.whole or not np.array_equal(np.sort(index), np.arange(len(index))):
         return False
     if columns.end is None or columns.end.sent is None:
         return None
     return columns.end.sent == len(index)
 
 
+def _is_mixed(requests: Requests, ok: Bools) -> bool:
+    return is_mixed(dict.fromkeys((TOKEN_SOURCES[code] for code in np.unique(requests.codes["token_source"][ok])), 1))
+
+
 def _rate(count: float, window_s: float) -> float | None:
     return count / window_s if window_s > 0 else None
 
 
-def _token_rate(requests: Requests, ok: Bools, window_s: float) -> float | None:
-    """None unless every success has counted tokens: a rate over some of them would be too low without saying so."""
-    tokens = requests.masked["output_tokens"]
-    if not ok.any() or window_s <= 0 or not tokens.known[ok].all():
-        return None
-    return float(tokens.values[ok].sum()) / window_s
+def _steadiness(requests: Requests, times: Times, window: Window | None) -> dict[str, Steadiness]:
+    """Of the completions inside the window, whenever they were issued: without those handed over it would seem to
+    rise."""
+    if window is None or window.end_ns <= window.start_ns:
+        return {}
+    end = requests.masked["t_end_ns"]
+    within = times.ok & (end.values >= window.start_ns) & (end.values < window.end_ns)
+    at_s = (end.values[within] - window.start_ns) / NS
+    return {"completed_per_s": steadiness.of_rate(at_s, length_s=(window.end_ns - window.start_ns) / NS)}
 
 
-def _mean_in_flight(requests: Requests, window: Window | None) -> float | None:
-    """Mean number of requests between being sent and being done with, over the window; all phases count."""
+def _mean_in_flight(records: Requests, window: Window | None) -> float | None:
+    """Mean number of attempts between being sent and being done with, over the window; all phases count."""
     if window is None or window.end_ns <= window.start_ns:
         return None
-    sent, closed = requests.masked["t_sent_ns"], requests.masked["t_closed_ns"]
+    sent, closed = records.masked["t_sent_ns"], records.masked["t_closed_ns"]
     known = sent.known & closed.known
     begin = np.clip(sent.values[known], window.start_ns, window.end_ns)
     finish = np.clip(closed.values[known], window.start_ns, window.end_ns)
@@ -231,10 +151,6 @@ def _gauges(readings: Readings, window: Window | None) -> tuple[Gauge, ...]:
                 )
             )
     return tuple(sorted(found, key=lambda g: (g.name, g.source, g.device)))
-
-
-def _median(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float | None:
-    return float(np.median(values)) if values.size else None
 
 
 def _started_at(columns: Columns) -> str:

@@ -1,4 +1,7 @@
-"""The shape of a cell's summary: what pages, the judge and statements read. `summary.summarise` makes it."""
+"""The shape of a cell's summary: what pages, the judge and statements read. `summary.summarise` makes it.
+
+Fields that a later schema added have defaults, so that stored summaries of every schema still load.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import msgspec
 
 from benchmarks.engine.terms import ClientHealth
 from benchmarks.stats.estimates import Share, Tail
+from benchmarks.stats.steadiness import Steadiness
 
 
 class Gauge(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,12 +26,32 @@ class Gauge(msgspec.Struct, frozen=True, kw_only=True):
     peak: float
 
 
-class ClassSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One length class in one cell. All user-facing times start at t_scheduled.
+class ChunkGaps(msgspec.Struct, frozen=True, kw_only=True):
+    """Times between chunks with text, over successes: a sign of stalls, not a time between tokens, for a chunk may hold
+    several. `exact` is false where there were so many that the quantiles come from a histogram: at most 0.05 % too high.
+    `buckets_us` is (smallest value, how many), eight to a doubling: adding those of several cells gives theirs."""
 
-    `e2e_s`, `ttft_s` and `tpot_s` count failed requests as infinite; those with `_ok_` are over successes alone.
-    `good` are requests that are ok, valid and inside every limit of their class. `truncated_prompts` and
-    `short_outputs` count successes more than 5 % shorter than intended and asked, where tokens were counted.
+    n: int
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    peak: float | None
+    exact: bool
+    buckets_us: tuple[tuple[int, int], ...]
+
+
+class ClassSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One length class in one cell. User-facing times start at t_scheduled, those of the server view at t_sent.
+
+    `e2e_s`, `ttft_s` and `tpot_s`, and those with `server_`, count failed requests as infinite; those with `_ok_` are
+    over successes alone. `good` are requests that are ok, valid and inside every limit of their class.
+    `truncated_prompts` and `short_outputs` count successes more than 5 % shorter than intended and asked, where tokens
+    were counted.
+
+    `buffered`: the answers were held back and came at once, so times to and between tokens are not the server's; they
+    are left empty, as without streaming. `mixed_token_sources`: more than one source counted, so there is no rate of
+    tokens and no time per token. `wrong_times` are successes with impossible stamps, counted as failed, and
+    `impossible_rates` those whose tokens came faster than any sequence is decoded.
     """
 
     class_name: str
@@ -49,13 +73,66 @@ class ClassSummary(msgspec.Struct, frozen=True, kw_only=True):
     short_outputs: int
     tpot_ok_s: Tail | None = None
     intended_prompt_tokens_p50: float | None = None
+    server_e2e_s: Tail | None = None
+    server_ttft_s: Tail | None = None
+    server_e2e_ok_s: Tail | None = None
+    server_ttft_ok_s: Tail | None = None
+    output_tokens_per_s: float | None = None
+    mixed_token_sources: bool = False
+    chunk_gap_s: ChunkGaps | None = None
+    buffered: bool = False
+    impossible_rates: int = 0
+    wrong_times: int = 0
+    steadiness: dict[str, Steadiness] = {}
+
+
+class OpenLoopSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an open loop offered what it was asked to. `planned` requests were due inside the window; `requested_per_s`
+    is their rate, `sent_per_s` that of what was written in the window.
+
+    `late_s` is from when a request was due (in a micro-batch: when its batch was closed) to when it was first written,
+    infinite for what never was; `on_time` are those within 2 ms.
+    """
+
+    planned: int
+    requested_per_s: float | None
+    sent_per_s: float | None
+    on_time: Share
+    late_s: Tail
+    late_max_s: float | None
+
+
+class MicroBatchSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What gathering cost. `added_wait_s` is from when a request was due to when its batch was closed; it is inside the
+    user's times. `over_max_wait` counts waits above the plan's limit."""
+
+    batches: int
+    items_per_batch: float | None
+    added_wait_s: Tail
+    added_wait_max_s: float | None
+    over_max_wait: int
+
+
+class StaticBatchSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A known set of items, whatever windows there were. `open` items have no record yet. `makespan_s` is from the first
+    item's start to the last one's end, with every interruption between; `items_per_s` is done items over it."""
+
+    items: int
+    done: int
+    failed: int
+    open: int
+    batches: int
+    makespan_s: float | None
+    items_per_s: float | None
+    resumed: int
 
 
 class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A pure function of the cell's evidence. Rates are per second over the window's requests, None without a window.
 
-    `sent` is the engine's own count of all that it issued, `recorded` the number of records, both with warm-up.
-    `conserved` is None where the engine left no count to compare with.
+    `sent` is the engine's own count of all requests that it issued, `recorded` the number of requests with a record,
+    both with warm-up. `conserved` is None where the engine left no count to compare with. `attempts` are the records of
+    the window's requests: more than `scheduled` where some were tried again.
     """
 
     schema: int
@@ -82,6 +159,14 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
     simulated: bool
     sent: int | None = None
     recorded: int | None = None
+    transport: str = ""
+    attempts: int | None = None
+    attempts_per_request: float | None = None
+    mixed_token_sources: bool = False
+    steadiness: dict[str, Steadiness] = {}
+    open_loop: OpenLoopSummary | None = None
+    micro_batch: MicroBatchSummary | None = None
+    static_batch: StaticBatchSummary | None = None
 
     def gauge(self, name: str) -> Gauge | None:
         """The gauge of that name with the highest peak, or None when nothing reported it."""
