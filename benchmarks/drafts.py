@@ -14,7 +14,7 @@ from benchmarks import audit, queries
 from benchmarks.engine.plan import GridLimits
 from benchmarks.models import Cell, Conditions, Grid, Runtime, Team, Workload
 from benchmarks.plans import trace_offsets_s
-from benchmarks.records import modes
+from benchmarks.records import mode_words, modes
 from benchmarks.records.modes import (
     LIST_DIALECTS,
     ArrivalKind,
@@ -149,7 +149,7 @@ def _cells(grid: Grid) -> list[Cell]:
 
 def _check(spec: GridSpec) -> None:
     known = set(spec.workload.classes.values_list("name", flat=True))
-    if wrong := modes.fault(spec.load, spec.setting_values) or _mode_fault(spec):
+    if wrong := mode_words.fault(spec.load, spec.setting_values) or _mode_fault(spec):
         raise DraftRefused(wrong)
     if not spec.class_names:
         raise DraftRefused("Choose at least one length class.")

@@ -11,7 +11,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 
-from benchmarks.records.modes import WORDS, Mode
+from benchmarks.records.mode_words import WORDS, ModeWords, in_words, setting_words, stage_words
+from benchmarks.records.modes import Mode, terms_of
 from benchmarks.registry_models import Hardware, HardwareProbe, Runtime, Team, Workload
 
 MODES = [(mode.value, WORDS[mode].name) for mode in Mode]
@@ -77,6 +78,16 @@ class Grid(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("grid-detail", args=[self.pk])
+
+    @property
+    def words(self) -> ModeWords:
+        """What this grid's mode is called, and what a setting means in it."""
+        return WORDS[Mode(self.mode)]
+
+    @property
+    def load_words(self) -> str:
+        """The terms of the mode beside its settings, as one phrase."""
+        return in_words(terms_of(self.mode, self.load))
 
 
 class Authorization(models.Model):
@@ -200,7 +211,17 @@ class Cell(models.Model):
         indexes = [models.Index(fields=["hardware", "status", "position"])]
 
     def __str__(self) -> str:
-        return f"{WORDS[Mode(self.grid.mode)].symbol}{self.setting}-{self.class_name}-r{self.repeat} of grid {self.grid_id}"
+        return f"{self.grid.words.symbol}{self.setting}-{self.class_name}-r{self.repeat} of grid {self.grid_id}"
+
+    @property
+    def said(self) -> str:
+        """Its setting in words of the grid's mode, as measured."""
+        return setting_words(self.grid.mode, self.setting)
+
+    @property
+    def stage(self) -> str:
+        """Its setting in words of the grid's mode, as it is to run."""
+        return stage_words(self.grid.mode, self.setting)
 
 
 class Attempt(models.Model):

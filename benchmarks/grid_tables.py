@@ -16,11 +16,14 @@ from benchmarks.engine.plan import ClassLimits, GridLimits, Guard
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.gates import NOT_SAFE, worst_ratio
 from benchmarks.models import Cell, Conditions, Grid
-from benchmarks.queries import FINISHED, grids_of, limits_of
+from benchmarks.plans import mode_guard
+from benchmarks.queries import FINISHED, grids_of, limits_of, terms
+from benchmarks.records.mode_words import stage_words
+from benchmarks.records.modes import Mode, in_flight
 from benchmarks.templatetags.headroom import level
 
 EXPORT_COLUMNS = (
-    "grid", "name", "host", "runtime", "model", "workload", "status", "simulated", "settings", "classes", "repeats",
+    "grid", "name", "host", "runtime", "model", "workload", "status", "simulated", "mode", "settings", "classes", "repeats",
     "cells_measured", "cells_total", "worst_p95_over_objective", "vram_peak_bytes", "host_memory_peak_bytes", "room",
     "ambient_c", "power_source", "drawn_by", "drawn_at", "finished_at", "stop_reason",
 )  # fmt: skip
@@ -47,8 +50,9 @@ class GridLine:
         values = (
             grid.pk, grid.name, grid.hardware.slug, f"{grid.runtime.slug} {grid.runtime.version}", grid.runtime.model_name,
             f"{grid.workload.slug} {grid.workload.version}", grid.status, grid.simulated,
-            " ".join(map(str, grid.setting_values)), " ".join(grid.class_names), grid.repeats, self.measured, self.total,
-            _finite(self.worst_ratio), self.vram_peak_bytes, self.host_memory_peak_bytes, room.room if room else None,
+            grid.mode, " ".join(map(str, grid.setting_values)), " ".join(grid.class_names), grid.repeats,
+            self.measured, self.total, _finite(self.worst_ratio),
+            self.vram_peak_bytes, self.host_memory_peak_bytes, room.room if room else None,
             room.ambient_c if room else None, room.power_source if room else None, grid.drawn_by.get_username(),
             grid.drawn_at.isoformat(), grid.finished_at.isoformat() if grid.finished_at else None, grid.stop_reason,
         )  # fmt: skip
@@ -112,9 +116,9 @@ def line(grid: Grid) -> GridLine:
     return GridLine(
         grid=grid,
         levels=tuple(_levels(grid, cells, ratios)),
-        columns=len(grid.setting_values),
+        columns=len(settings_of(grid, cells)),
         label=_("%(measured)s of %(total)s cells measured, settings %(settings)s by %(classes)s") % {
-            "measured": measured, "total": len(cells), "settings": ", ".join(map(str, grid.setting_values)),
+            "measured": measured, "total": len(cells), "settings": ", ".join(map(str, settings_of(grid, cells))),
             "classes": ", ".join(grid.class_names),
         },
         measured=measured,
@@ -135,21 +139,29 @@ def stage_rows(grid: Grid, cells: Sequence[Cell]) -> list[StageRow]:
             objective=_objective_words(limits.classes.get(name)),
             cells=tuple(
                 _stage_cell(grid, limits, [c for c in cells if c.class_name == name and c.setting == setting])
-                for setting in grid.setting_values
+                for setting in settings_of(grid, cells)
             ),
         )
         for name in grid.class_names
     ]
 
 
-def stage_states(grid: Grid, cells: Sequence[Cell]) -> list[tuple[int, str]]:
-    """For each setting: done, running, held or waiting."""
-    return [(setting, _stage_state([c for c in cells if c.setting == setting])) for setting in grid.setting_values]
+def stage_states(grid: Grid, cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """For each setting, in words: done, running, held or waiting."""
+    return [
+        (stage_words(grid.mode, setting), _stage_state([c for c in cells if c.setting == setting]))
+        for setting in settings_of(grid, cells)
+    ]
+
+
+def settings_of(grid: Grid, cells: Sequence[Cell]) -> list[int]:
+    """The settings of the grid, ascending; of a search those that it came to."""
+    return sorted({c.setting for c in cells}) if grid.mode == Mode.SEARCH else list(grid.setting_values)
 
 
 def what_next(grid: Grid, cells: Sequence[Cell]) -> str:
     """What will happen next and why, in words; empty when the grid has ended."""
-    limits, guard = limits_of(grid), Guard()
+    limits = limits_of(grid)
     if grid.stop_requested:
         return _("The worker is stopping this grid: %(reason)s") % {"reason": grid.stop_reason}
     waiting = [c for c in cells if c.status == Cell.Status.QUEUED]
@@ -158,16 +170,22 @@ def what_next(grid: Grid, cells: Sequence[Cell]) -> str:
         return ""
     following = waiting[0]
     if running is None:
-        return following.reason or _("A worker of this host will take the next cell: %(n)s offered, %(name)s.") % {
-            "n": following.setting, "name": following.class_name,
+        return following.reason or _("A worker of this host will take the next cell: %(at)s, %(name)s.") % {
+            "at": following.stage, "name": following.class_name,
         }  # fmt: skip
     if following.setting == running.setting:
-        return _("Next: %(name)s requests at %(n)s offered.") % {"n": following.setting, "name": following.class_name}
+        return _("Next: %(name)s requests, %(at)s.") % {"at": following.stage, "name": following.class_name}
+    guard = mode_guard(grid.mode)
+    slow = (
+        _("p95 of every class is at most %(times)g times its objective, ") % {"times": guard.max_p95_over_objective}
+        if guard.max_p95_over_objective
+        else ""
+    )
     return _(
-        "%(n)s offered starts only if failures stay at or under %(errors)s, p95 of every class is at most %(times)s times its "
-        "objective, VRAM stays under %(vram)s and the GPU under %(temp)s C."
+        "The stage of %(at)s starts only if failures stay at or under %(errors)s, %(slow)sVRAM stays under %(vram)s and the "
+        "GPU under %(temp)s C."
     ) % {
-        "n": following.setting, "errors": f"{guard.max_error_share or 0:.0%}", "times": f"{guard.max_p95_over_objective or 0:g}",
+        "at": following.stage, "errors": f"{guard.max_error_share or 0:.0%}", "slow": slow,
         "vram": f"{limits.max_vram_share:.0%}", "temp": f"{limits.max_temperature_c:g}",
     }  # fmt: skip
 
@@ -181,12 +199,13 @@ def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
     share = failed / sent if sent and failed is not None else None
     read = _readings(now)
     memory, vram = read.get("host_memory_total_bytes"), read.get("vram_total_bytes")
+    most, waves = in_flight(terms(grid), cell.setting), grid.mode not in (Mode.CLOSED, Mode.SEARCH)
     return [
         _so_far(_("End to end"), now, "e2e_s", goal.e2e_s),
         _so_far(_("Time to first token"), now, "ttft_s", goal.ttft_s),
         LiveValue(
-            _("In flight"), _number(now.get("in_flight")), _plain(now.get("in_flight")), "", float(cell.setting),
-            cell.setting * 1.2, _queued(now), _("offered %(n)s") % {"n": cell.setting},
+            _("In flight"), _number(now.get("in_flight")), _plain(now.get("in_flight")), "", float(most), most * 1.2,
+            _queued(now), _("at most %(n)s") % {"n": most} if waves else _("offered %(n)s") % {"n": most},
         ),
         LiveValue(
             _("Failed"), share, _plain(failed), _("of %(n)s") % {"n": _plain(sent)}, guard.max_error_share, 0.1, "",
@@ -217,7 +236,7 @@ def summary_of(cell: Cell) -> CellSummary | None:
 
 def _levels(grid: Grid, cells: Sequence[Cell], ratios: dict[int, float | None]) -> Iterable[str]:
     for name in grid.class_names:
-        for setting in grid.setting_values:
+        for setting in settings_of(grid, cells):
             here = [c for c in cells if c.class_name == name and c.setting == setting]
             known = [r for c in here if (r := ratios.get(c.pk)) is not None]
             if any(c.status == Cell.Status.RUNNING for c in here):

@@ -25,6 +25,8 @@ from benchmarks.access import AUTHORIZE, EVERYONE, OPERATE, RUN, STOP, allow, co
 from benchmarks.gates import NOT_SAFE
 from benchmarks.models import Authorization, Cell, Conditions, Grid
 from benchmarks.permits import in_force
+from benchmarks.records import modes
+from benchmarks.records.modes import Mode
 from benchmarks.run_forms import (
     HOURS_OFFERED,
     AuthorizeForm,
@@ -123,8 +125,9 @@ def grid_authorize(request: HttpRequest, pk: int) -> HttpResponse:
         "grid": grid,
         "form": form,
         "refused": refused,
-        "cells": grid.cells.count(),
-        "minutes": grid.cells.count() * (grid.window_s + grid.warmup_s) / 60,
+        "cells": (cells := queries.most_cells(grid, grid.cells.count())),
+        "minutes": cells * (grid.window_s + grid.warmup_s) / 60,
+        "in_flight": queries.most_in_flight(grid),
         "limits": queries.limits_of(grid),
         "classes": grid.workload.classes.all(),
         "conditions": grid.conditions.all(),
@@ -271,20 +274,21 @@ def _authorized(request: HttpRequest, grid: Grid, form: AuthorizeForm) -> bool:
 
 
 def _offered(grid: Grid) -> dict[str, object]:
-    """Ceilings that let this grid run and little more: half as long again, 100 requests a second for each in flight."""
-    cells = grid.cells.count()
-    seconds = cells * (grid.window_s + grid.warmup_s)
-    repeats = cells / max(1, len(grid.setting_values))
-    requests = ceil(sum(grid.setting_values) * repeats * (grid.window_s + grid.warmup_s) * 100)
+    """Ceilings that let this grid run and little more: half as long again, and what its mode can send at most."""
+    terms, each_s = queries.terms(grid), grid.window_s + grid.warmup_s
+    cells = queries.most_cells(grid, grid.cells.count())
+    at_each = [modes.most_requests(terms, setting, each_s) for setting in grid.setting_values]
+    # A search may stay at its highest setting; elsewhere each setting has as many cells as the others.
+    requests = ceil(max(at_each) * cells if grid.mode == Mode.SEARCH else sum(at_each) * cells / max(1, len(at_each)))
     longest = max((plans.largest_tokens(row) for row in grid.workload.classes.all()), default=1)
     now = timezone.localtime()
     return {
         "valid_from": now,
         "valid_until": now + timedelta(hours=HOURS_OFFERED),
-        "max_concurrency": max(grid.setting_values),
+        "max_concurrency": queries.most_in_flight(grid),
         "max_requests": requests,
         "max_tokens": requests * longest,
-        "max_minutes": ceil(seconds * 1.5 / 60 + cells * 0.5),
+        "max_minutes": ceil(cells * each_s * 1.5 / 60 + cells * 0.5),
         "max_temperature_c": queries.limits_of(grid).max_temperature_c,
         "max_power_w": queries.limits_of(grid).max_power_w,
     }

@@ -11,8 +11,8 @@ from django.db.models import DurationField, ExpressionWrapper, F, Sum
 
 from benchmarks.models import Attempt, Authorization, Cell, Grid
 from benchmarks.queries import live_authorization, plan_changed, terms
-from benchmarks.records import modes
-from benchmarks.records.modes import Mode
+from benchmarks.records.mode_words import setting_words
+from benchmarks.records.modes import Mode, in_flight
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,11 @@ def _in_time(leave: Authorization, at: datetime) -> Refusal | None:
 
 def _concurrency(grid: Grid, leave: Authorization, setting: int) -> Refusal | None:
     try:
-        most = modes.in_flight(terms(grid), setting)
+        most = in_flight(terms(grid), setting)
     except ValueError as error:
         return Refusal(str(error), final=True)
     if most > leave.max_concurrency:
-        said = "" if grid.mode in (Mode.CLOSED, Mode.SEARCH) else f", with {modes.setting_words(grid.mode, setting)}"
+        said = "" if grid.mode in (Mode.CLOSED, Mode.SEARCH) else f", with {setting_words(grid.mode, setting)}"
         return Refusal(
             f"Authorisation {leave} allows {leave.max_concurrency} at a time, the cell offers {most}{said}.", final=True
         )

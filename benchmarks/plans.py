@@ -24,9 +24,8 @@ def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
     """
     grid, runtime, workload = cell.grid, cell.grid.runtime, cell.grid.workload
     limits, wanted = limits_of(grid), terms(grid)
-    said = modes.setting_words(grid.mode, cell.setting)
     return CellPlan(
-        label=f"grid {grid.pk}, {said}, {cell.class_name}, repeat {cell.repeat}",
+        label=f"grid {grid.pk}, {cell.said}, {cell.class_name}, repeat {cell.repeat}",
         base_url=runtime.endpoint.rstrip("/"),
         dialect=runtime.dialect,
         model=runtime.model_name,

@@ -14,7 +14,7 @@ from benchmarks.audit import digest_of
 from benchmarks.engine.plan import GridLimits
 from benchmarks.engine.summary_types import CellSummary, from_json
 from benchmarks.models import Attempt, Authorization, Cell, Conditions, EvidenceChunk, Grid, Hardware, HardwareProbe
-from benchmarks.records.modes import Mode, Terms, terms_of
+from benchmarks.records.modes import Mode, SearchTerms, Terms, in_flight, terms_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,18 @@ def limits_of(grid: Grid) -> GridLimits:
 def terms(grid: Grid) -> Terms:
     """The terms of the grid's mode. Raises ValueError where the row keeps none of this mode's."""
     return terms_of(grid.mode, grid.load)
+
+
+def most_in_flight(grid: Grid) -> int:
+    """Requests or items that the grid has in flight at most, at whichever setting."""
+    wanted = terms(grid)
+    return max(in_flight(wanted, setting) for setting in grid.setting_values)
+
+
+def most_cells(grid: Grid, cells: int) -> int:
+    """Cells that the grid may come to have: those it has, or the budget of a search."""
+    wanted = terms(grid)
+    return max(cells, wanted.most_cells) if isinstance(wanted, SearchTerms) else cells
 
 
 def digest_of_grid(grid: Grid) -> str:

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from benchmarks.drafts import RoomConditions
 from benchmarks.forms import no_users_claim
 from benchmarks.models import Conditions, Grid, Hardware, PowerSource
+from benchmarks.queries import most_in_flight
 from benchmarks.runs import HOW, Ceilings
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class AuthorizeForm(forms.Form):
 
     def clean_max_concurrency(self) -> int:
         value: int = self.cleaned_data["max_concurrency"]
-        highest = max(self.grid.setting_values)
+        highest = most_in_flight(self.grid)
         if value < highest:
             raise forms.ValidationError(
                 _("The grid offers up to %(n)s at a time. To allow less, have a smaller grid drawn.") % {"n": highest}

@@ -27,10 +27,6 @@ from benchmarks.engine.load import (
     Steps,
 )
 
-MOST_IN_FLIGHT = 4096
-MOST_PER_MIN = 60_000
-MOST_ITEMS = 1_000_000
-MOST_PROCESSES = 64
 LIST_DIALECTS = ("openai_completions", "openai_embeddings")
 """Dialects in which one request can carry several items."""
 
@@ -49,15 +45,6 @@ class ArrivalKind(StrEnum):
     GAMMA = "gamma"
     STEPS = "steps"
     REPLAY = "replay"
-
-
-ARRIVAL_WORDS = {
-    ArrivalKind.CONSTANT: "Constant: one after the same time each",
-    ArrivalKind.POISSON: "Poisson: independent of each other",
-    ArrivalKind.GAMMA: "Gamma: in bursts, or more even than Poisson",
-    ArrivalKind.STEPS: "Steps: Poisson, with a rate that changes",
-    ArrivalKind.REPLAY: "Replayed: the arrivals of the workload's trace",
-}
 
 
 class ClosedTerms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,78 +101,6 @@ _KINDS: dict[Mode, type[Terms]] = {
 }
 
 
-class ModeWords(msgspec.Struct, frozen=True, kw_only=True):
-    """How people are told of a mode. `setting` names what a setting means, `short` is that for a table's head."""
-
-    name: str
-    batching: str
-    sentence: str
-    setting: str
-    short: str
-    definition: str
-    judged_by: str
-    symbol: str
-
-
-WORDS: dict[Mode, ModeWords] = {
-    Mode.CLOSED: ModeWords(
-        name="Continuous, closed loop",
-        batching="continuous",
-        sentence="A fixed number of requests is kept in flight; the next starts when one ends. Compares settings.",
-        setting="Offered concurrency",
-        short="In flight",
-        definition="Requests the client keeps in flight. It is not a batch size and not a number of people.",
-        judged_by="Latency objectives and successful requests a minute",
-        symbol="c",
-    ),
-    Mode.OPEN: ModeWords(
-        name="Continuous, open loop",
-        batching="continuous",
-        sentence="Requests are due at times of their own, whatever the server does, as in production. What cannot be "
-        "sent in time is kept as debt, never skipped.",
-        setting="Arrivals a minute",
-        short="Arrivals a minute",
-        definition="Requests that become due in a minute, whether or not earlier ones have ended.",
-        judged_by="Latency objectives from the planned start, and successful requests a minute",
-        symbol="a",
-    ),
-    Mode.MICRO: ModeWords(
-        name="Application micro-batching",
-        batching="micro",
-        sentence="The client gathers items into one request until it has enough or has waited long enough, whichever "
-        "comes first; at low traffic it sends at once. The wait is charged to each item.",
-        setting="Items a request, at most",
-        short="Items a request",
-        definition="Items that the client gathers into one request at most. The runtime may batch them as it likes.",
-        judged_by="The wait that gathering adds, and the time of each item from its arrival",
-        symbol="m",
-    ),
-    Mode.STATIC: ModeWords(
-        name="Static batch, offline",
-        batching="static",
-        sentence="A known set of items, a batch at a time: the next batch starts when every item of the last has ended. "
-        "After an interruption it goes on where it ended.",
-        setting="Batch size",
-        short="Batch size",
-        definition="Items that the client starts together; the next batch waits for the slowest of them.",
-        judged_by="Completion inside the window: items done, time for all, items a second",
-        symbol="b",
-    ),
-    Mode.SEARCH: ModeWords(
-        name="Capacity search, closed loop",
-        batching="continuous",
-        sentence="Doubles the offered concurrency, then narrows down to the highest that holds, and confirms it and the "
-        "one above. Without enough cells the answer is “indeterminate”.",
-        setting="Offered concurrency",
-        short="In flight",
-        definition="Requests the client keeps in flight: the lowest setting is where the search starts, the highest where "
-        "it must end.",
-        judged_by="The share of all scheduled requests that are successful, valid and inside every limit",
-        symbol="c",
-    ),
-}
-
-
 def terms_of(mode: str, kept: Mapping[str, object]) -> Terms:
     """The terms that a row keeps as plain JSON. Raises ValueError with a sentence where they are none of this mode's."""
     try:
@@ -203,19 +118,6 @@ def plain(terms: Terms) -> dict[str, object]:
     """The JSON form. The defaults of a closed loop are kept as nothing, so that grids of before read the same."""
     kept: dict[str, object] = {} if terms == ClosedTerms() else msgspec.to_builtins(terms)
     return kept
-
-
-def setting_words(mode: str, setting: int) -> str:
-    """One setting in words: "4 in flight", "batches of 4"."""
-    match Mode(mode):
-        case Mode.OPEN:
-            return f"{setting:,} arrivals a minute"
-        case Mode.MICRO:
-            return f"at most {setting:,} items a request"
-        case Mode.STATIC:
-            return f"batches of {setting:,}"
-        case _:
-            return f"{setting:,} in flight"
 
 
 def in_flight(terms: Terms, setting: int) -> int:
@@ -257,6 +159,17 @@ def requests_of(terms: Terms, setting: int, seconds: float) -> float | None:
             return None
 
 
+def most_requests(terms: Terms, setting: int, seconds: float) -> float:
+    """Requests that a cell may come to send at most: for the ceiling that an authorisation is offered."""
+    match terms:
+        case StaticTerms(items=items, tries=tries):
+            return float(items * tries)
+        case OpenTerms() | MicroTerms():
+            return 1.5 * (requests_of(terms, setting, seconds) or 0.0) + 100
+        case _:
+            return setting * seconds * 100  # 100 a second for each in flight
+
+
 def load_of(terms: Terms, setting: int, *, trace_offsets_s: Sequence[float] = ()) -> Load:
     """The engine's load of one cell. Raises ValueError where a replay is asked for and no trace is there."""
     match terms:
@@ -269,55 +182,6 @@ def load_of(terms: Terms, setting: int, *, trace_offsets_s: Sequence[float] = ()
             return StaticBatch(items=terms.items, batch_size=setting, tries=terms.tries)
         case _:
             return Closed()
-
-
-def fault(terms: Terms, settings: Sequence[int]) -> str | None:
-    """What is wrong with the terms or settings, as a sentence; None when nothing is."""
-    if not settings or min(settings) < 1:
-        return "Give at least one setting, each 1 or more."
-    if not 1 <= terms.processes <= MOST_PROCESSES:
-        return f"Between 1 and {MOST_PROCESSES} generator processes."
-    wrong = _fault_of_kind(terms, settings)
-    if wrong:
-        return wrong
-    most = max(in_flight(terms, setting) for setting in settings)
-    return None if most <= MOST_IN_FLIGHT else f"{most:,} would be in flight at once; the most is {MOST_IN_FLIGHT:,}."
-
-
-def _fault_of_kind(terms: Terms, settings: Sequence[int]) -> str | None:
-    match terms:
-        case OpenTerms():
-            if max(settings) > MOST_PER_MIN:
-                return f"At most {MOST_PER_MIN:,} arrivals a minute."
-            return _below_one("in flight", terms.max_in_flight) or _arrivals_fault(terms)
-        case MicroTerms():
-            if not 1 <= terms.arrivals_per_min <= MOST_PER_MIN:
-                return f"Between 1 and {MOST_PER_MIN:,} arrivals a minute."
-            if not 0 <= terms.max_wait_ms <= 60_000:
-                return "The client waits between 0 and 60,000 ms."
-            return _below_one("requests in flight", terms.max_batches) or _arrivals_fault(terms)
-        case StaticTerms():
-            if not 1 <= terms.items <= MOST_ITEMS:
-                return f"Between 1 and {MOST_ITEMS:,} items."
-            return _below_one("batches", terms.beside) or _below_one("tries", terms.tries)
-        case SearchTerms():
-            return _below_one("cells", terms.most_cells)
-        case _:
-            return None
-
-
-def _below_one(what: str, value: int) -> str | None:
-    return None if value >= 1 else f"At least 1 of these: {what}."
-
-
-def _arrivals_fault(terms: OpenTerms | MicroTerms) -> str | None:
-    if terms.arrivals == ArrivalKind.GAMMA and not 0.01 <= terms.burstiness <= 100:
-        return "Burstiness is between 0.01 and 100; 1 is Poisson, below 1 comes in bursts."
-    if terms.arrivals == ArrivalKind.STEPS and not terms.steps:
-        return "Steps need at least one: seconds × times the rate, such as 30 × 1, 10 × 3."
-    if any(seconds <= 0 or times < 0 for seconds, times in terms.steps):
-        return "A step has more than 0 seconds, and 0 or more times the rate."
-    return None
 
 
 def _arrivals(terms: OpenTerms | MicroTerms, rate_per_s: float, trace_offsets_s: Sequence[float]) -> Arrivals:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.engine.load import Closed, Constant, Gamma, MicroBatch, OpenLoop, Poisson, Replay, StaticBatch, Steps
-from benchmarks.records import modes
+from benchmarks.records import mode_words, modes
 from benchmarks.records.modes import (
     ArrivalKind,
     ClosedTerms,
@@ -60,7 +60,7 @@ def test_a_mode_says_what_its_setting_is_and_how_much_it_puts_in_flight(
     got = (
         modes.in_flight(terms, setting),
         modes.offered_concurrency(terms, setting),
-        modes.setting_words(mode, setting),
+        mode_words.setting_words(mode, setting),
     )
     assert got == (most, offered, said)
 
@@ -123,7 +123,7 @@ def test_a_replay_keeps_its_shape_and_takes_the_rate_of_the_setting() -> None:
     ],
 )
 def test_what_cannot_run_is_refused_in_a_sentence(terms: Terms, settings: list[int], words: str | None) -> None:
-    fault = modes.fault(terms, settings)
+    fault = mode_words.fault(terms, settings)
     assert (fault is None) if words is None else (fault is not None and words in fault), fault
 
 
@@ -147,5 +147,38 @@ def test_how_many_requests_a_cell_of_30_s_starts_is_known_where_the_server_does_
 
 @pytest.mark.parametrize("mode", Mode)
 def test_every_mode_has_words_for_its_setting_and_for_what_judges_it(mode: Mode) -> None:
-    words = modes.WORDS[mode]
+    words = mode_words.WORDS[mode]
     assert all((words.name, words.sentence, words.setting, words.short, words.definition, words.judged_by))
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        (ClosedTerms(), ""),
+        (ClosedTerms(processes=2), "2 generator processes"),
+        (OpenTerms(), "Poisson arrivals, at most 64 in flight"),
+        (
+            OpenTerms(arrivals=ArrivalKind.GAMMA, burstiness=0.5),
+            "gamma arrivals with burstiness 0.5, at most 64 in flight",
+        ),
+        (
+            OpenTerms(arrivals=ArrivalKind.STEPS, steps=((30, 1), (10, 3))),
+            "Poisson arrivals in steps (30 s × 1, 10 s × 3), at most 64 in flight",
+        ),
+        (
+            MicroTerms(),
+            "600 items a minute, Poisson arrivals, gathered for at most 20 ms, at most 2 requests in flight",
+        ),
+        (StaticTerms(beside=2), "200 items, 2 batches beside each other, at most 3 tries each"),
+        (SearchTerms(), "at most 24 cells"),
+    ],
+)
+def test_the_terms_beside_the_setting_are_one_phrase(terms: Terms, words: str) -> None:
+    assert mode_words.in_words(terms) == words
+
+
+@pytest.mark.parametrize(
+    ("terms", "most"), [(StaticTerms(items=9, tries=2), 18), (OpenTerms(), 190), (ClosedTerms(), 360_000)]
+)
+def test_the_ceiling_offered_for_a_cell_of_30_s_leaves_room_for_what_it_may_send(terms: Terms, most: float) -> None:
+    assert modes.most_requests(terms, 120, 30.0) == most
