@@ -5,7 +5,7 @@ BOOTSTRAP = @command -v $(PYTHON) >/dev/null 2>&1 || { echo "headroom: no $(PYTH
 	$(PYTHON) scripts/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo real real-quality worker test-services test-browser test-real pictures chaos fuzz \
+.PHONY: help run test demo real real-quality worker test-services test-browser test-real pictures chaos fuzz bench \
 	format check-format lint types contracts check migrations ci vendor clean
 
 help:            ## this list
@@ -58,6 +58,10 @@ chaos:           ## kills a worker in mid-cell again and again (CHAOS=8 make cha
 fuzz:            ## mutated streams through the whole answer machine (FUZZ_S=60 make fuzz): no crash, no growth
 	$(BOOTSTRAP) dev
 	@$(PY) -m scripts.fuzz
+
+bench:           ## what the load engine costs and how true its times are, beside C and its peers (PEERS=all make bench)
+	$(BOOTSTRAP) run
+	@$(PY) -m tests.bench
 
 format:          ## write the house format
 	$(BOOTSTRAP) dev

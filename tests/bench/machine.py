@@ -13,6 +13,39 @@ PACKAGES = ("uvloop", "httptools", "httpx", "msgspec", "numpy")
 
 
 @dataclass(frozen=True)
+class Cores:
+    """One for the server and this program, one for the tool."""
+
+    server: int
+    client: int
+
+
+class OneCoreError(RuntimeError):
+    """Server and client on one core would measure each other."""
+
+
+def two_cores() -> Cores:
+    """The first that this process may use, and the next that is not its hyper-thread. Raises OneCoreError."""
+    mine = sorted(os.sched_getaffinity(0))
+    twins = _listed(Path(f"/sys/devices/system/cpu/cpu{mine[0]}/topology/thread_siblings_list"))
+    others = [core for core in mine[1:] if core not in twins] or mine[1:]
+    if not others:
+        raise OneCoreError("two cores are needed, one for the server and one for the client")
+    return Cores(server=mine[0], client=others[0])
+
+
+def _listed(path: Path) -> set[int]:
+    """What a list of cores such as `0-1,4` names; nothing where the kernel has no such file."""
+    if not path.exists():
+        return set()
+    found: set[int] = set()
+    for part in path.read_text().strip().split(","):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+@dataclass(frozen=True)
 class Machine:
     cpu: str
     cores: int

@@ -14,8 +14,9 @@ from pathlib import Path
 from tests.bench import join
 from tests.bench.build import ROOT, Programs
 from tests.bench.join import Joined, quantile
+from tests.bench.machine import Cores
 from tests.bench.measurements import Measured
-from tests.bench.shapes import CLIENT_CORE, Server, Shape
+from tests.bench.shapes import Server, Shape
 from tests.bench.tools import Task, Tool
 from tests.bench.watch import Watch
 
@@ -27,11 +28,21 @@ class ToolFailedError(RuntimeError):
 
 
 @dataclass(frozen=True)
+class Bench:
+    """Where runs happen: the compiled programs, the folder for all that is written, the cores."""
+
+    programs: Programs
+    home: Path
+    cores: Cores
+
+
+@dataclass(frozen=True)
 class Run:
     """What one run showed. Times in ms unless named; None where the tool's report does not tell it.
 
     `cpu_us_per_event` is CPU time between the arrival of the first request and the send of the last event, over all
-    content events sent. `reported_p99_ms` and `true_p99_ms` are of TTFT.
+    content events sent. `foreign_cpu_share` is what others used of the client's core meanwhile, the hypervisor among them.
+    `reported_p99_ms` and `true_p99_ms` are of TTFT.
     """
 
     tool: str
@@ -44,6 +55,7 @@ class Run:
     events_differ: int
     cpu_us_per_event: float
     cpu_share: float
+    foreign_cpu_share: float
     server_cpu_share: float
     ttft_error_p50_ms: float | None
     ttft_error_p99_ms: float | None
@@ -63,18 +75,23 @@ class Run:
         return self.reported_p99_ms - self.true_p99_ms
 
 
-def run(tool: Tool, shape: Shape, programs: Programs, home: Path, *, seed: int) -> Run:
+def run(tool: Tool, shape: Shape, bench: Bench, *, seed: int) -> Run:
     """Raises ToolFailedError. What the tool wrote stays in home/last/ until its next run."""
-    folder = home / "last" / tool.name.replace(" ", "-").replace(",", "")
+    folder = bench.home / "last" / tool.name.replace(" ", "-").replace(",", "")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    server = Server(programs, shape, folder / "truth", seed=seed)
+    server = Server(bench.programs.server, shape, folder / "truth", core=bench.cores.server, seed=seed)
     try:
         task = Task(
-            shape=shape, port=server.port, folder=folder, programs=programs, tokenizer=home / "tokenizer", seed=seed
+            shape=shape,
+            port=server.port,
+            folder=folder,
+            programs=bench.programs,
+            tokenizer=bench.home / "tokenizer",
+            seed=seed,
         )
         start_ns = time.monotonic_ns()
-        watch = _run(tool, task)
+        watch = _run(tool, task, core=bench.cores.client)
         end_ns = time.monotonic_ns()
     finally:
         truth = server.stop()
@@ -104,6 +121,7 @@ def told(
         events_differ=joined.events_differ,
         cpu_us_per_event=cpu_s / events * 1e6,
         cpu_share=cpu_s / span_s,
+        foreign_cpu_share=max(0.0, watch.busy_between(first_ns, join.last_sent_ns(truth)) - cpu_s) / span_s,
         server_cpu_share=truth.cpu_ns / 1e9 / span_s,
         ttft_error_p50_ms=quantile(joined.ttft_error_ms, 0.5),
         ttft_error_p99_ms=quantile(joined.ttft_error_ms, 0.99),
@@ -118,8 +136,8 @@ def told(
     )
 
 
-def _run(tool: Tool, task: Task) -> Watch:
-    command = ["taskset", "-c", str(CLIENT_CORE), *tool.command(task)]
+def _run(tool: Tool, task: Task, *, core: int) -> Watch:
+    command = ["taskset", "-c", str(core), *tool.command(task)]
     with (task.folder / "out").open("wb") as out:
         child = subprocess.Popen(
             command,
@@ -130,7 +148,7 @@ def _run(tool: Tool, task: Task) -> Watch:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        watch = Watch(child.pid)
+        watch = Watch(child.pid, core=core)
         watch.start()
         try:
             code = child.wait(PATIENCE_S)

@@ -13,6 +13,7 @@ from tests.bench.shapes import SHAPES, TTFT_MS, TTFT_SIGMA
 from tests.bench.turnaround import REQUESTS, TOKENS, Turnaround
 
 TURNAROUND_MOST_S = 1.0
+MOST_FOREIGN_SHARE = 0.03
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class Results:
     machine: Machine
     date: str
     rounds: int
-    runs: tuple[Run, ...]
-    turnarounds: tuple[Turnaround, ...]
+    runs: list[Run]
+    turnarounds: list[Turnaround]
     not_run: dict[str, str]
     remarks: dict[str, str]
 
@@ -56,7 +57,10 @@ The server (`tests/bench/server.c`) writes down when each request reached it, by
 before it sends each event. TTFT is {TTFT_MS:g} ms in the median with a lognormal sigma of {TTFT_SIGMA:g}. TTFT error = the tool's
 TTFT minus the server's, gap error = the tool's gap between two content events minus the server's, both joined request by
 request. CPU per event is CPU time of the tool's whole process tree between the first request and the last event, over all
-content events. The floor is a plain C client (`tests/bench/client.c`) with one epoll set."""
+content events. The floor is a plain C client (`tests/bench/client.c`) with one epoll set.
+
+The engine and the C client open their connections before the first request and spread their starts over half a second,
+except where one burst is said. The peers do neither, and their TTFT begins before they connect."""
 
 
 def _limits(results: Results) -> str:
@@ -139,6 +143,11 @@ def _doubts(runs: Sequence[Run]) -> list[str]:
         lost = sum(run.unmatched + run.events_differ for run in runs if run.tool == tool)
         if lost:
             found.append(f"{tool}: {lost} requests are told of by one side only or differ in their events.")
+    disturbed = sum(run.foreign_cpu_share > MOST_FOREIGN_SHARE for run in runs)
+    if disturbed:
+        found.append(
+            f"In {disturbed} of {len(runs)} runs others used more than {MOST_FOREIGN_SHARE:.0%} of the client's core."
+        )
     late = spread(run.server_late_p99_ms for run in runs)
     if late is not None:
         found.append(

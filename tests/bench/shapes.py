@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench import measurements
-from tests.bench.build import Programs
 from tests.bench.measurements import Measured
 
-SERVER_CORE, CLIENT_CORE = 0, 1
 TTFT_MS, TTFT_SIGMA = 100.0, 0.3
 READY_WITHIN_S = 10.0
 
@@ -55,7 +53,7 @@ SHAPES = {
 class Server:
     """The C server, pinned, for one run. `stop` ends it and gives its account."""
 
-    def __init__(self, programs: Programs, shape: Shape, truth: Path, *, seed: int) -> None:
+    def __init__(self, program: Path, shape: Shape, truth: Path, *, core: int, seed: int) -> None:
         self._truth = truth
         paced = shape.gap_ms > 0
         options = {
@@ -63,7 +61,7 @@ class Server:
             "ttft-ms": TTFT_MS if paced else 0, "sigma": TTFT_SIGMA, "seed": seed,
         }  # fmt: skip
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        command = ["taskset", "-c", str(SERVER_CORE), str(programs.server), *words]
+        command = ["taskset", "-c", str(core), str(program), *words]
         self._child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._child.stdout is not None
         line = self._child.stdout.readline().split()

@@ -1,4 +1,4 @@
-"""CPU time and memory of a process and all its descendants, while they live, from /proc.
+"""CPU time and memory of a process and all its descendants, and how busy its core was, from /proc.
 
 A thread that only runs when its core is otherwise idle, so that it does not disturb the server on the same core.
 """
@@ -19,13 +19,13 @@ PROC = Path("/proc")
 class Watch(threading.Thread):
     """`cpu_between` and `peak_rss_mb` after `stop`. What a process had used when last seen stays in the sums."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, *, core: int) -> None:
         super().__init__(name="watch", daemon=True)
-        self._pid = pid
+        self._pid, self._core = pid, core
         self._over = threading.Event()
         self._cpu_ns: dict[int, int] = {}
         self._peak_kib: dict[int, int] = {}
-        self._samples: list[tuple[int, int]] = [(time.monotonic_ns(), 0)]
+        self._samples: list[tuple[int, int, int]] = [(time.monotonic_ns(), 0, busy_ns(core))]
 
     def run(self) -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
@@ -42,7 +42,7 @@ class Watch(threading.Thread):
             for line in _text(PROC / str(pid) / "status").splitlines():
                 if line.startswith("VmHWM:"):
                     self._peak_kib[pid] = int(line.split()[1])
-        self._samples.append((time.monotonic_ns(), sum(self._cpu_ns.values())))
+        self._samples.append((time.monotonic_ns(), sum(self._cpu_ns.values()), busy_ns(self._core)))
 
     def stop(self) -> None:
         self._over.set()
@@ -59,8 +59,26 @@ class Watch(threading.Thread):
 
     def cpu_between(self, start_ns: int, end_ns: int) -> float:
         """Seconds of CPU time, interpolated between samples."""
-        at, used = np.array(self._samples, dtype=np.float64).T
-        return float(np.interp(end_ns, at, used) - np.interp(start_ns, at, used)) / 1e9
+        return self._between(1, start_ns, end_ns)
+
+    def busy_between(self, start_ns: int, end_ns: int) -> float:
+        """Seconds in which the core was not idle, whoever used it; time stolen by the hypervisor counts."""
+        return self._between(2, start_ns, end_ns)
+
+    def _between(self, column: int, start_ns: int, end_ns: int) -> float:
+        samples = np.array(self._samples, dtype=np.float64)
+        at_end, at_start = np.interp([end_ns, start_ns], samples[:, 0], samples[:, column])
+        return float(at_end - at_start) / 1e9
+
+
+def busy_ns(core: int) -> int:
+    """All time of a core but idle and waiting for disks; counted in ticks of 10 ms. Fields as in proc(5)."""
+    for line in _text(PROC / "stat").splitlines():
+        name, *fields = line.split()
+        if name == f"cpu{core}":
+            user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields[:8])
+            return (user + nice + system + irq + softirq + steal) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+    return 0
 
 
 def descendants(pid: int) -> list[int]:

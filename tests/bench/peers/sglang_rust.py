@@ -25,7 +25,7 @@ def command(venv: Path, task: Task) -> list[str]:
         "warmup-requests": 0, "worker-threads": 1, "output-file": task.folder / "report.jsonl",
     }  # fmt: skip
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    return [str(venv / "bin" / "python"), str(ENTRY), "--disable-tqdm", "--output-details", *words]
+    return [str(venv / "bin" / "python"), "-P", str(ENTRY), "--disable-tqdm", "--output-details", *words]
 
 
 def seen(task: Task, truth: Measured) -> Seen:

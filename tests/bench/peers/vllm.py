@@ -1,7 +1,7 @@
 """vLLM's `bench serve`, from the wheel for CPUs with PyPI's torch instead of the one it pins.
 
 Its command line asks for the package's metadata under another name than the wheel has, so the benchmark's own entry is
-called. `vllm_entry.py` runs inside the peer's venv.
+called: `vllm_entry.py` runs inside the peer's venv, with -P, since this very file has the package's name.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def command(venv: Path, task: Task) -> list[str]:
     }  # fmt: skip
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     flags = ["--disable-tqdm", "--save-result", "--save-detailed", "--ignore-eos"]
-    return [str(venv / "bin" / "python"), str(ENTRY), *flags, *words]
+    return [str(venv / "bin" / "python"), "-P", str(ENTRY), *flags, *words]
 
 
 def seen(task: Task, truth: Measured) -> Seen:
