@@ -13,7 +13,8 @@ from django.utils.text import slugify
 from benchmarks import registry
 from benchmarks.access import EVERYONE, OPERATE, allow, person
 from benchmarks.forms import WorkloadForm
-from benchmarks.imports.presets import PRESETS, Preset, preset_called
+from benchmarks.imports.preset_table import PRESETS, preset_called
+from benchmarks.imports.presets import Preset
 from benchmarks.lengths_forms import (
     DEFAULT_CLASSES,
     BaseLengthClassFormSet,

@@ -10,7 +10,9 @@ import pytest
 from benchmarks.engine.dice import Dice
 from benchmarks.engine.lengths import sample
 from benchmarks.engine.plan import Distribution, Fixed, Lognormal, Normal, Quantiles, Uniform
-from benchmarks.imports.presets import PRESETS, classes_of, cut
+from benchmarks.imports.classes import cut
+from benchmarks.imports.preset_table import PRESETS
+from benchmarks.imports.presets import classes_of
 from benchmarks.lengths_forms import points_as_text, points_from_text
 from benchmarks.records.lengths import ClassLengths, fault, in_words, p10_p50_p90, plain, read, warnings_about
 
