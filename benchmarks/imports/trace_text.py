@@ -108,27 +108,34 @@ def _unpacked(data: bytes) -> bytes:
 
 def lines_of(text: str) -> Iterator[str]:
     """Lines without their ends, empty ones left out; LF and CRLF only, since U+2028 may stand inside JSON."""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if len(line) > MOST_LINE_CHARS:
-            raise TraceRefused(f"Line {number:,} has {len(line):,} characters. That is no trace of lengths.")
+    at = number = 0
+    while at < len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        number += 1
+        if end - at > MOST_LINE_CHARS:
+            raise TraceRefused(f"Line {number:,} has {end - at:,} characters. That is no trace of lengths.")
+        line = text[at:end].removesuffix("\r")
+        at = end + 1
         if line.strip():
-            yield line.removesuffix("\r")
+            yield line
 
 
 def table_of(text: str) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of a CSV (comma, semicolon or tab). Every row has the header's width; no cell is a text."""
+    """Header and columns of a CSV (comma, semicolon or tab). Every row has the header's width; no cell is a text."""
     lines = lines_of(text)
     first = next(lines)
     delimiter = max(_DELIMITERS, key=first.count)
     try:
         header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter))]
-        rows: list[list[str]] = []
-        for row in csv.reader(lines, delimiter=delimiter, strict=True):
-            _check_row(row, len(rows), len(header))
-            rows.append(row)
+        columns: list[list[str]] = [[] for _ in header]
+        for number, row in enumerate(csv.reader(lines, delimiter=delimiter, strict=True)):
+            _check_row(row, number, len(header))
+            for column, cell in zip(columns, row, strict=True):
+                column.append(cell)
     except csv.Error as error:
         raise TraceRefused(f"The CSV cannot be read: {error}.") from error
-    return header, rows
+    return header, columns
 
 
 def _check_row(row: list[str], before: int, width: int) -> None:

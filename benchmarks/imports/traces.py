@@ -81,15 +81,13 @@ def read_trace(data: bytes, said: Columns = NO_COLUMNS) -> Trace | Densities | R
 
 
 def _trace_of_table(text: str, said: Columns) -> Trace:
-    header, rows = trace_text.table_of(text)
+    header, cells = trace_text.table_of(text)
     if all(trace_text.is_number(cell) for cell in header):
         raise TraceRefused("The first line must name the columns, such as timestamp,prompt_tokens,output_tokens.")
-    if not rows:
+    if not cells[0]:
         raise TraceRefused("The file has a line of names and no requests.")
-    trace_text.refuse_texts(header, list(rows[0]))
-    return _trace(
-        header, {name: list(cells) for name, cells in zip(header, zip(*rows, strict=True), strict=True)}, said
-    )
+    trace_text.refuse_texts(header, [column[0] for column in cells])
+    return _trace(header, dict(zip(header, cells, strict=True)), said)
 
 
 def _trace(names: list[str], columns: Mapping[str, Sequence[Cell]], said: Columns) -> Trace:
