@@ -19,7 +19,9 @@ Counts = npt.NDArray[np.int64]
 
 FINE, COARSE = 11, 3
 FLOAT_BITS, BIAS = 23, 127
-DOUBLINGS = 33  # up to and with 2 ** 32, to which the largest u32 is rounded
+DOUBLINGS = 32
+WHOLE_BITS = 24  # a float32 holds so many; the others of a longer number are cut, so that it is not rounded up
+CUT = np.uint32(0xFFFFFF00)
 AT_ONCE = 1_000_000
 
 
@@ -32,7 +34,8 @@ def count(values: Values, bits: int = FINE) -> Counts:
     """How many values lie in each bucket, shape (bucket_count(bits),). Goes through them in pieces."""
     found = np.zeros(bucket_count(bits), dtype=np.int64)
     for start in range(0, len(values), AT_ONCE):
-        part = values[start : start + AT_ONCE].astype(np.float32)
+        part = values[start : start + AT_ONCE]
+        part = np.where(part >> WHOLE_BITS, part & CUT, part).astype(np.float32)
         places = (part.view(np.uint32) >> (FLOAT_BITS - bits)).astype(np.int64) - (BIAS << bits) + 1
         found += np.bincount(np.maximum(places, 0), minlength=len(found))
     return found

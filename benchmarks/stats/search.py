@@ -34,7 +34,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
 class SearchSpec(msgspec.Struct, frozen=True, kw_only=True):
     """From `start` up to at most `limit`, in whole steps. `budget` is how many measurements there may be in all, `looks`
-    how many at one setting, of the search and again of the confirmation."""
+    how many at one setting, of the search and again of the confirmation. Settings closer to each other than the share
+    `resolution` need not be told apart; at 0 the answer and the next whole setting are."""
 
     start: int
     limit: int
@@ -42,12 +43,13 @@ class SearchSpec(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float = 0.05
     budget: int = 24
     looks: int = 3
+    resolution: float = 0.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.start <= self.limit or not 0 < self.attainment < 1 or not 0 < self.alpha < 0.5:
             raise ValueError(f"a search needs 1 <= start <= limit and shares between 0 and 1: {self}")
-        if self.budget < 1 or self.looks < 1:
-            raise ValueError(f"a search needs at least one measurement: {self}")
+        if self.budget < 1 or self.looks < 1 or not 0 <= self.resolution < 1:
+            raise ValueError(f"a search needs at least one measurement, and a resolution below 1: {self}")
 
 
 class Try(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +60,8 @@ class Try(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """`setting` holds, and the next one does not: both confirmed. 0 where not even 1 holds. At the limit only the first
-    half is known, and `at_limit` says so."""
+    """`setting` holds, and `refused.setting`, the next one as far as the resolution goes, does not: both confirmed. 0
+    where not even 1 holds. At the limit only the first half is known, and `at_limit` says so."""
 
     setting: int
     at_limit: bool
@@ -68,8 +70,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Indeterminate(msgspec.Struct, frozen=True, kw_only=True):
-    """No answer, and why. `between` is the highest setting that held (0: none) and the lowest that was refused (None:
-    none), as far as the search came."""
+    """No answer, and why. `between` is the highest setting that held (0: none) and the lowest above it that was refused
+    (None: none), by all that was measured at each."""
 
     reason: str
     between: tuple[int, int | None]
@@ -86,7 +88,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     seen: tuple[Observation, ...]
 
 
-Path = Generator[Try, Observation, Found | Indeterminate]
+Path = Generator[Try, Observation, Found | str]
+"""Asks, and ends with the answer or with why there is none."""
 
 
 def next_step(seen: Sequence[Observation], spec: SearchSpec) -> Try | Found | Indeterminate:
@@ -99,8 +102,8 @@ def next_step(seen: Sequence[Observation], spec: SearchSpec) -> Try | Found | In
         try:
             step = path.send(observation)
         except StopIteration as end:
-            answer: Found | Indeterminate = end.value
-            step = answer
+            answer: Found | str = end.value
+            step = Indeterminate(reason=answer, between=between(seen, spec)) if isinstance(answer, str) else answer
     if isinstance(step, Try) and len(seen) >= spec.budget:
         return Indeterminate(reason=f"the budget of {spec.budget} measurements ended", between=between(seen, spec))
     return step
@@ -143,17 +146,16 @@ def between(seen: Sequence[Observation], spec: SearchSpec) -> tuple[int, int | N
 
 
 class _Bracket(msgspec.Struct):
-    """`good` held (0: nothing did), after `earlier` did. `bad` was refused, or stayed open, which is not to hold; then
-    `refused` is the lowest that really was."""
+    """`good` held (0: nothing did). `bad` was refused, or stayed open, which is not to hold; then `refused` is the lowest
+    that really was."""
 
     good: int = 0
-    earlier: int = 0
     bad: int | None = None
     refused: int | None = None
 
     def take(self, setting: int, said: Shown) -> None:
         if said is Shown.HOLDS:
-            self.earlier, self.good = self.good, setting
+            self.good = setting
         else:
             self.bad = setting
         if said is Shown.REFUSED:
@@ -168,35 +170,51 @@ def _path(spec: SearchSpec) -> Path:
         said, _ = yield from _ask(setting, spec, spec.alpha, "doubling")
         bracket.take(setting, said)
         setting = min(2 * setting, spec.limit)
-    while bracket.bad is not None and bracket.bad - bracket.good > 1:
+    while bracket.bad is not None and not _is_near(bracket.good, bracket.bad, spec):
         middle = (bracket.good + bracket.bad) // 2
         said, _ = yield from _ask(middle, spec, spec.alpha, f"between {bracket.good} and {bracket.bad}")
         bracket.take(middle, said)
-    if bracket.bad != bracket.refused:
-        return Indeterminate(
-            reason=f"at {bracket.bad} the interval still straddles the attainment after {spec.looks} measurements",
-            between=(bracket.good, bracket.refused),
-        )
-    return (yield from _confirm(bracket, spec))
+    yield from _narrow_above(bracket, spec)
+    if bracket.bad is not None and not _is_near(bracket.good, bracket.refused, spec):
+        return f"at {bracket.bad} the interval still straddles the attainment after {spec.looks} measurements"
+    return (yield from _confirm(bracket.good, bracket.refused, spec))
 
 
-def _confirm(bracket: _Bracket, spec: SearchSpec) -> Path:
+def _narrow_above(bracket: _Bracket, spec: SearchSpec) -> Generator[Try, Observation, None]:
+    """Where the lowest that does not hold stayed open: how near above it one is refused."""
+    low = bracket.bad
+    while low is not None and bracket.refused is not None and not _is_near(bracket.good, bracket.refused, spec):
+        if bracket.refused - low <= 1:
+            return
+        middle = (low + bracket.refused) // 2
+        said, _ = yield from _ask(middle, spec, spec.alpha, f"between {low}, which stayed open, and {bracket.refused}")
+        if said is Shown.REFUSED:
+            bracket.refused = middle
+        else:
+            low = middle
+
+
+def _is_near(good: int, other: int | None, spec: SearchSpec) -> bool:
+    return other is not None and other - good <= max(1, int(spec.resolution * good))
+
+
+def _confirm(good: int, bad: int | None, spec: SearchSpec) -> Path:
     attained = refused = None
     alpha = spec.alpha / 2 / spec.looks
-    if bracket.good:
-        said, attained = yield from _ask(bracket.good, spec, alpha, "confirming the answer")
+    if good:
+        said, attained = yield from _ask(good, spec, alpha, "confirming the answer")
         if said is not Shown.HOLDS:
-            return _unconfirmed(bracket.good, said, (bracket.earlier, bracket.bad))
-    if bracket.bad is not None:
-        said, refused = yield from _ask(bracket.bad, spec, alpha, "confirming the one above")
+            return _unconfirmed(good, said)
+    if bad is not None:
+        said, refused = yield from _ask(bad, spec, alpha, "confirming the one above")
         if said is not Shown.REFUSED:
-            return _unconfirmed(bracket.bad, said, (bracket.good, None))
-    return Found(setting=bracket.good, at_limit=bracket.bad is None, attained=attained, refused=refused)
+            return _unconfirmed(bad, said)
+    return Found(setting=good, at_limit=bad is None, attained=attained, refused=refused)
 
 
-def _unconfirmed(setting: int, said: Shown, left: tuple[int, int | None]) -> Indeterminate:
-    now = "stayed open" if said is Shown.OPEN else f"then {said}"
-    return Indeterminate(reason=f"{setting} was not confirmed: with fresh requests it {now}", between=left)
+def _unconfirmed(setting: int, said: Shown) -> str:
+    became = "stayed open" if said is Shown.OPEN else f"was {'refused' if said is Shown.REFUSED else 'inside'}"
+    return f"{setting} was not confirmed: with fresh requests it {became}"
 
 
 def _ask(

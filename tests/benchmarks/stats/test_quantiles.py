@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.stats.quantiles import binomial_at_most, needed_for_bound, quantile, tail, upper_rank
+from benchmarks.stats.quantiles import binomial_at_most, lower_rank, needed_for_bound, quantile, tail, upper_rank
 
 MISSES = (0, 1, 2, 5, 10)
 TABLE = [
@@ -95,3 +95,31 @@ def test_bound_under_the_limit_is_the_same_statement_as_the_gate(n, misses):
     values = np.array([0.5] * (n - misses) + [2.0] * misses)
     bound = quantile(values, 0.95).bound
     assert (bound is not None and bound <= limit) == (binomial_at_most(misses, n, 0.05) <= 0.05)
+
+
+def every_term(n: int, p: float) -> np.ndarray:
+    """P(X = k) for all k, term by term."""
+    log_p, log_q = math.log(p), math.log1p(-p)
+    return np.array(
+        [
+            math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * log_p + (n - k) * log_q)
+            for k in range(n + 1)
+        ]
+    )
+
+
+@pytest.mark.parametrize("n", [1, 59, 299, 1693, 20_000])
+@pytest.mark.parametrize("q", [0.5, 0.95, 0.99])
+def test_leaving_out_what_lies_far_from_the_mean_changes_no_rank(n, q):
+    at_most = np.cumsum(every_term(n, q))
+    at_least = np.cumsum(every_term(n, q)[::-1])[::-1]
+    above, below = np.flatnonzero(at_least[1:] <= 0.05), np.flatnonzero(at_most[:-1] <= 0.05)
+    assert upper_rank(n, q, 0.05) == (int(above[0]) + 1 if above.size else None)
+    assert lower_rank(n, q, 0.05) == (int(below[-1]) + 1 if below.size else None)
+
+
+def test_a_million_values_have_the_bounds_of_the_normal_limit():
+    n, q = 1_000_000, 0.95
+    spread = 1.6448536 * math.sqrt(n * q * (1 - q))
+    assert upper_rank(n, q, 0.05) == pytest.approx(n * q + spread, abs=3)
+    assert lower_rank(n, q, 0.05) == pytest.approx(n * q - spread, abs=3)
