@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     os.sched_setaffinity(0, {bench.cores.server})
-    not_run: dict[str, str] = {}
+    not_run = dict(known.LEFT_OUT)
     peers = tools_of(wanted, home, not_run)
     results = Results(
         machine=machine.here(),

@@ -9,7 +9,7 @@ PEERS: dict[str, Peer] = {
     peer.name: peer for peer in (guidellm.PEER, aiperf.PEER, vllm.PEER, sglang_rust.PEER, inference_perf.PEER)
 }
 LEFT_OUT = {
-    "evalscope": "measured once by hand, dearer and less exact than vLLM's client in every shape",
-    "sglang bench_serving (Python)": "the wheel cannot be imported without its CUDA dependencies",
-    "llmperf": "the package of that name on PyPI is an empty wheel",
+    "evalscope": "left out: another asyncio client in Python, slower than vLLM's; it ends at its first fault",
+    "sglang bench_serving (Python)": "left out: importing it asks for the server's own modules and their CUDA packages",
+    "llmperf": "left out: the package of that name on PyPI is an empty wheel",
 }

@@ -54,14 +54,15 @@ def command(venv: Path, task: Task) -> list[str]:
 
 
 def seen(task: Task, truth: Measured) -> Seen:
-    """Requests in the order they were made; their ids end in that number. The role chunk counts as a first gap."""
+    """Requests lie in the order they were made, and their ids end in that number. The first gap is from the role chunk, the
+    last to the finish."""
     report = json.loads((task.folder / "report.json").read_bytes())
     ok = [i for i, words in enumerate(report["errors"]) if not words]
     gaps = [report["itls"][i] for i in ok]
     return Seen(
         keys=tuple(str(i) for i in ok),
         ttft_ms=np.array([report["ttfts"][i] for i in ok], np.float64) * 1000,
-        gaps_ms=tuple(np.array(each[1:] if len(each) == task.shape.tokens else each) * 1000 for each in gaps),
+        gaps_ms=tuple(np.array(each[1 : task.shape.tokens], np.float64) * 1000 for each in gaps),
     )
 
 
