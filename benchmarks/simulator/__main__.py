@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -51,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--retry-after", type=int, default=1, help="seconds")
     parser.add_argument("--api-key-env", default="", help="name of the variable whose value clients must present")
+    parser.add_argument("--continuous-usage", action="store_true", help="counts on every chunk, asked or not")
+    parser.add_argument("--prefix-cache", action="store_true", help="known beginnings of prompts need no prefill")
     parser.add_argument(
         "--fault", type=_share, action="append", default=[], metavar="NAME=SHARE", help=", ".join(Fault)
     )
@@ -68,6 +71,8 @@ def _options(arguments: argparse.Namespace) -> Options:
         reject=Reject(arguments.reject),
         retry_after_s=arguments.retry_after,
         api_key=os.environ.get(arguments.api_key_env, "") if arguments.api_key_env else "",
+        continuous_usage=arguments.continuous_usage,
+        prefix_cache=arguments.prefix_cache,
         faults=dict(arguments.fault),
     )
 
@@ -84,6 +89,7 @@ async def _serve(arguments: argparse.Namespace, parent: int) -> None:
         loop.add_signal_handler(sign, stop.set)
     server, port, _ = await start(_options(arguments), host=arguments.host, port=arguments.port)
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+    gc.freeze()  # what stands now is never collected; a pass over it would delay writes
     print(f"listening http://{host}:{port}", flush=True)
     waits: set[asyncio.Task[bool] | asyncio.Task[None]] = {asyncio.create_task(stop.wait())}
     if arguments.with_parent:

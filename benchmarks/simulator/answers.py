@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import time
 from typing import Protocol
 
-import msgspec
-
-from benchmarks.simulator.asks import Ask, Refusal
+from benchmarks.simulator.asks import Api, Ask, Refusal
 from benchmarks.simulator.faults import TOKENS_PER_CHUNK, Fault
+from benchmarks.simulator.shapes import JSON, Fact, OpenAiShape, shape_of
+from benchmarks.simulator.truth import Truth
 
 _BREAKING = (Fault.RESET, Fault.TRUNCATED, Fault.ERROR_IN_STREAM, Fault.STALL, Fault.ENDLESS)
 _HOLDING = (Fault.BUFFERED, Fault.FIRST_BYTE_DELAY)
-DONE = b"data: [DONE]\n\n"
+_BROKEN = Refusal(status=500, message="The engine failed in mid-answer, on purpose.", type="InternalServerError")
 
 
 class Wire(Protocol):
-    """What an answer needs of its connection."""
+    """What an answer needs of its connection. Times are monotonic nanoseconds."""
 
     def start(
         self, status: int, content_type: str, *, length: int | None = None, retry_after_s: int | None = None
-    ) -> None:
-        """Send the head; without a length the body is chunked."""
+    ) -> int:
+        """Send the head; without a length the body is chunked. Returns when."""
 
-    def write(self, data: bytes) -> None:
-        """Send a piece of the body now."""
+    def write(self, data: bytes) -> int:
+        """Send a piece of the body now; returns the moment right before."""
 
     def end(self) -> None:
         """The body is complete."""
@@ -36,48 +35,35 @@ class Wire(Protocol):
         """TCP reset."""
 
 
-class Truth(msgspec.Struct):
-    """When the bytes of one request really went out: monotonic nanoseconds of this host. None: it never happened."""
-
-    id: str
-    client_id: str
-    stream: bool
-    prompt_tokens: int
-    output_tokens: int
-    t_received_ns: int
-    t_first_ns: int | None = None
-    t_last_ns: int | None = None
-    t_end_ns: int | None = None
-    tokens_sent: int = 0
-    outcome: str = "running"
-    fault: str = ""
-    t_tokens_ns: list[int] = []
-
-
 class Answer:
     """Takes tokens from the engine until `finished`; then the caller cancels what the engine may still hold."""
 
-    def __init__(self, ask: Ask, *, wire: Wire, fault: Fault | None, truth: Truth, model: str) -> None:
+    def __init__(self, ask: Ask, *, wire: Wire, fault: Fault | None, truth: Truth, fact: Fact) -> None:
         self.ask = ask
         self.truth = truth
         self.finished = False
+        self.keys: tuple[int, ...] = ()
         self._wire = wire
         self._fault = fault
-        self._model = model
-        self._created = int(time.time())
-        self._break_at = len(ask.words) // 2
+        self._shape = shape_of(ask, fact)
+        self._words = ask.items[0].words
+        self._break_at = len(self._words) // 2
+        self._reasoned = len(self._words) // 3 if fault is Fault.REASONING else 0
+        self._per_chunk = TOKENS_PER_CHUNK if fault is Fault.MULTI_TOKEN else 1
         self._pending: list[str] = []
         self._held: list[tuple[bytes, int]] = []
         self._holding = fault in _HOLDING
-        self._started = False
-        self._role_sent = False
+        self._items_left = len(ask.items)
+        self._started = self._opened = False
+        self._written_ns: int | None = None
 
     def accepted(self) -> None:
-        """The engine has taken the request: a stream's head goes out at once, as vLLM does."""
-        if self.ask.stream and not self._holding:
+        """The engine has taken the request: a stream's head goes out at once, as vLLM does; SGLang holds it back until
+        there is something to say."""
+        if self.ask.stream and not self._holding and self._fault is not Fault.HEADERS_LATE:
             self._start()
             if self._fault is Fault.ROLE_EARLY:
-                self._role()
+                self._open()
 
     def release(self) -> None:
         """End of a first-byte delay: what has been held goes out, what follows goes straight."""
@@ -93,7 +79,7 @@ class Answer:
             self._end()
 
     def token(self, index: int, *, last: bool) -> None:
-        """Output token number `index` is there."""
+        """Output token number `index` of one of the items is there."""
         if self._fault is Fault.EMPTY:
             self._finish_empty()
         elif self._fault in _BREAKING and index >= self._break_at:
@@ -101,12 +87,14 @@ class Answer:
         elif self.ask.stream:
             self._stream_token(index, last=last)
         elif last:
-            self._whole()
+            self._items_left -= 1
+            if self._items_left == 0:
+                self._whole()
 
     def more(self) -> None:
         """One more word of an answer that never ends."""
         if self.ask.stream:
-            self._emit(self._event(f" {self.ask.words[0]}", None), 1)
+            self._emit(self._shape.token(f" {self._words[0]}", None, self.truth.tokens_sent + 1), 1)
 
     def gone(self) -> None:
         """The client left."""
@@ -117,108 +105,100 @@ class Answer:
         self._held.clear()
 
     def _stream_token(self, index: int, *, last: bool) -> None:
-        self._role()
+        self._open()
         if self._fault is Fault.MALFORMED and index == self._break_at:
-            self._emit(b'data: {"choices": [{"delta": {"content"\n\n', 0)
-        word = self.ask.words[index]
+            self._emit(self._shape.garbage(), 0)
+        word = self._words[index]
         self._pending.append(word if index == 0 else f" {word}")
-        size = TOKENS_PER_CHUNK if self._fault is Fault.MULTI_TOKEN else 1
-        if len(self._pending) < size and not last:
+        if len(self._pending) < self._per_chunk and not last:
             return
         text, tokens = "".join(self._pending), len(self._pending)
         self._pending.clear()
-        self._emit(self._event(text, self.ask.finish_reason if last else None), tokens)
+        reason = self.ask.items[0].finish_reason
+        self._emit(
+            self._shape.token(text, reason if last else None, index + 1, reasoning=index < self._reasoned), tokens
+        )
         if last:
-            self._close_stream(len(self.ask.words))
+            self._close_stream(reason, len(self._words))
 
-    def _close_stream(self, output_tokens: int) -> None:
-        if self.ask.include_usage:
-            self._emit(_sse(self._envelope([], self._usage(output_tokens))), 0)
-        self._emit(DONE, 0)
-        self._complete("finished")
+    def _close_stream(self, finish_reason: str, output_tokens: int) -> None:
+        for event in self._shape.closing(finish_reason, output_tokens):
+            self._emit(event, 0)
+        self._complete()
 
-    def _complete(self, outcome: str) -> None:
+    def _complete(self) -> None:
         self.finished = True
-        self.truth.outcome = outcome
+        self.truth.outcome = "finished"
         if self._fault is Fault.BUFFERED:
             self.release()
         elif not self._holding:
             self._end()
 
     def _end(self) -> None:
-        self.truth.t_end_ns = time.monotonic_ns()
+        self.truth.t_end_ns = self._written_ns
         self._wire.end()
 
     def _finish_empty(self) -> None:
         if self.ask.stream:
-            self._role()
-            self._emit(self._event("", "stop"), 0)
-            self._close_stream(0)
+            self._open()
+            if isinstance(self._shape, OpenAiShape):
+                self._emit(self._shape.token("", "stop", 0), 0)
+            self._close_stream("stop", 0)
+        elif self.ask.api is Api.EMBEDDINGS:
+            self._whole()
         else:
-            self._body(msgspec.json.encode(self._envelope([self._choice("", "stop")], self._usage(0))), 0)
+            nothing = [("", "stop")] * len(self.ask.items)
+            self._body(self._shape.whole(nothing, self._order), 0)
 
     def _break(self) -> None:
         self.finished = True
         self.truth.outcome = "broken"
-        refusal = Refusal(
-            status=500, message="The engine failed in mid-answer, on purpose.", type="InternalServerError"
-        )
         if self._fault is Fault.RESET:
             self._wire.reset()
         elif self._fault is Fault.TRUNCATED and self.ask.stream:
             self._wire.end()
         elif self._fault is Fault.TRUNCATED:
-            self._wire.start(200, "application/json", length=1000)
+            self._wire.start(200, JSON, length=1000)
             self._wire.write(b'{"id": "cut')
             self._wire.close()
         elif self._fault is Fault.ERROR_IN_STREAM and self.ask.stream:
-            self._emit(refusal.event() + DONE, 0)
+            for event in self._shape.failure(_BROKEN):
+                self._emit(event, 0)
             self._wire.end()
         elif self._fault is Fault.ERROR_IN_STREAM:
-            self._body(refusal.body(), 0)
+            self._body(_BROKEN.body(self.ask.api), 0)
 
     def _whole(self) -> None:
-        choice = self._choice(" ".join(self.ask.words), self.ask.finish_reason)
-        body = msgspec.json.encode(self._envelope([choice], self._usage(len(self.ask.words))))
-        self._body(body[: len(body) // 2] if self._fault is Fault.MALFORMED else body, len(self.ask.words))
+        if isinstance(self._shape, OpenAiShape) and self.ask.api is Api.EMBEDDINGS:
+            data = self._shape.vectors(self._order)
+            if self._fault in (Fault.NOT_FINITE, Fault.EMPTY):
+                data[0]["embedding"] = [None] if self._fault is Fault.NOT_FINITE else []
+            body = self._shape.embeddings(data)
+        else:
+            ended = [(" ".join(item.words), item.finish_reason) for item in self.ask.items]
+            body = self._shape.whole(ended, self._order)
+        self._body(body[: len(body) // 2] if self._fault is Fault.MALFORMED else body, self.ask.output_tokens)
+
+    @property
+    def _order(self) -> list[int]:
+        """Which items of a list stand in the answer, and in what order."""
+        order = list(range(len(self.ask.items)))
+        if self._fault is Fault.SHUFFLED:
+            order.reverse()
+        elif self._fault is Fault.MISSING_ITEM:
+            order.pop()
+        return order
 
     def _body(self, body: bytes, tokens: int) -> None:
-        self._emit(body, tokens)
-        self._complete("finished")
+        self._emit(body, max(tokens, 1) if self.ask.api is Api.EMBEDDINGS else tokens)
+        self._complete()
 
-    def _role(self) -> None:
-        if not self._role_sent:
-            self._role_sent = True
-            if self.ask.chat:
-                choice = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
-                self._emit(_sse(self._envelope([choice])), 0)
-
-    def _event(self, text: str, finish_reason: str | None) -> bytes:
-        part: dict[str, object] = {"delta": {"content": text}} if self.ask.chat else {"text": text}
-        return _sse(self._envelope([{"index": 0, **part, "finish_reason": finish_reason}]))
-
-    def _choice(self, text: str, finish_reason: str) -> dict[str, object]:
-        part = {"message": {"role": "assistant", "content": text}} if self.ask.chat else {"text": text}
-        return {"index": 0, **part, "finish_reason": finish_reason}
-
-    def _usage(self, output_tokens: int) -> dict[str, int]:
-        prompt_tokens = self.ask.prompt_tokens
-        return {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": output_tokens,
-            "total_tokens": prompt_tokens + output_tokens,
-        }
-
-    def _envelope(self, choices: list[dict[str, object]], usage: dict[str, int] | None = None) -> dict[str, object]:
-        kind = "chat.completion" if self.ask.chat else "text_completion"
-        envelope: dict[str, object] = {
-            "id": self.truth.id,
-            "object": f"{kind}.chunk" if self.ask.chat and self.ask.stream else kind,
-            "created": self._created,
-            "model": self._model,
-            "choices": choices,
-        }
-        return envelope if usage is None else {**envelope, "usage": usage}
+    def _open(self) -> None:
+        if not self._opened:
+            self._opened = True
+            opening = self._shape.opening()
+            if opening:
+                self._emit(opening, 0)
 
     def _emit(self, data: bytes, tokens: int) -> None:
         if self._holding:
@@ -229,25 +209,19 @@ class Answer:
     def _send(self, data: bytes, tokens: int) -> None:
         if not self._started:
             self._start(len(data))
+        written_ns = self._wire.write(data)
+        self._written_ns = written_ns
+        truth = self.truth
         if tokens:
-            now_ns = time.monotonic_ns()
-            truth = self.truth
-            truth.t_first_ns = truth.t_first_ns or now_ns
-            truth.t_last_ns = now_ns
+            truth.t_first_ns = truth.t_first_ns or written_ns
+            truth.t_last_ns = written_ns
             truth.tokens_sent += tokens
-            truth.t_tokens_ns.append(now_ns)
-        self._wire.write(data)
+            truth.t_tokens_ns.append(written_ns)
 
     def _start(self, length: int | None = None) -> None:
         if not self._started:
             self._started = True
             stream = self.ask.stream
-            self._wire.start(
-                200,
-                "text/event-stream; charset=utf-8" if stream else "application/json",
-                length=None if stream else length,
+            self.truth.t_head_ns = self._wire.start(
+                200, self._shape.stream_type if stream else JSON, length=None if stream else length
             )
-
-
-def _sse(payload: dict[str, object]) -> bytes:
-    return b"data: " + msgspec.json.encode(payload) + b"\n\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import zlib
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -14,6 +15,16 @@ from benchmarks.runtimes.vocabulary import WORDS
 TEMPLATE_OVERHEAD_TOKENS = 0  # a real chat template adds some (19 in the tiny model); here words are tokens, exactly
 DEFAULT_OUTPUT_TOKENS = 128
 _EXACT = re.compile(r"^Answer exactly:[ \t]*(\S.*)$", re.MULTILINE)
+
+
+class Api(StrEnum):
+    """What is spoken, by path: three of OpenAI's shapes, Ollama's chat and llama.cpp's own completion."""
+
+    CHAT = "/v1/chat/completions"
+    COMPLETIONS = "/v1/completions"
+    EMBEDDINGS = "/v1/embeddings"
+    OLLAMA = "/api/chat"
+    LLAMACPP = "/completion"
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,12 +37,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     n_prompt_tokens: int | None = None
     n_ctx: int | None = None
 
-    def body(self) -> bytes:
-        return msgspec.json.encode({"error": self._error()})
-
-    def event(self) -> bytes:
-        """As an event of a stream that has begun with HTTP 200."""
-        return b"data: " + self.body() + b"\n\n"
+    def body(self, api: Api = Api.CHAT) -> bytes:
+        """Nested as most runtimes have it; Ollama tells a text."""
+        return msgspec.json.encode({"error": self.message if api is Api.OLLAMA else self._error()})
 
     def _error(self) -> dict[str, str | int]:
         error: dict[str, str | int] = {"message": self.message, "type": self.type, "code": self.status}
@@ -42,15 +50,33 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
         return error
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """`words`: what will be answered, one token each. `finish_reason`: stop where the answer ended by itself."""
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """One prompt and what will be answered, one token each word; an embedding has no words. `finish_reason`: stop where
+    the answer ended by itself."""
 
-    chat: bool
-    stream: bool
-    include_usage: bool
+    prompt: str
     prompt_tokens: int
     words: tuple[str, ...]
     finish_reason: str
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """Several items only where a list was asked for, and then not as a stream."""
+
+    api: Api
+    items: tuple[Item, ...]
+    stream: bool = False
+    include_usage: bool = False
+    continuous_usage: bool = False
+    base64: bool = False
+
+    @property
+    def prompt_tokens(self) -> int:
+        return sum(item.prompt_tokens for item in self.items)
+
+    @property
+    def output_tokens(self) -> int:
+        return sum(len(item.words) for item in self.items)
 
 
 class _Part(msgspec.Struct):
@@ -65,15 +91,17 @@ class _Message(msgspec.Struct):
 
 class _StreamOptions(msgspec.Struct):
     include_usage: bool = False
+    continuous_usage_stats: bool = False
 
 
 _Length = Annotated[int, msgspec.Meta(ge=1)]
+_Prompts = str | Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
 class _Body(msgspec.Struct):
     model: str = ""
     messages: list[_Message] | None = None
-    prompt: str | None = None
+    prompt: _Prompts | None = None
     stream: bool = False
     stream_options: _StreamOptions | None = None
     max_tokens: _Length | None = None
@@ -81,39 +109,103 @@ class _Body(msgspec.Struct):
     n: int | None = None
 
 
-_decoder = msgspec.json.Decoder(_Body)
+class _Embed(msgspec.Struct):
+    input: _Prompts
+    model: str = ""
+    encoding_format: str = "float"
 
 
-def read_ask(body: bytes, *, chat: bool, model: str, seed: int) -> Ask | Refusal:
+class _OllamaOptions(msgspec.Struct):
+    num_predict: int | None = None
+
+
+class _Ollama(msgspec.Struct):
+    """Ollama streams where it is not told otherwise."""
+
+    model: str
+    messages: list[_Message]
+    stream: bool = True
+    options: _OllamaOptions = msgspec.field(default_factory=_OllamaOptions)
+
+
+class _LlamaCpp(msgspec.Struct):
+    prompt: str
+    n_predict: int | None = None
+    stream: bool = False
+
+
+def read_ask(body: bytes, *, api: Api, model: str, seed: int) -> Ask | Refusal:
     """What is asked; a refusal in vLLM's manner when the body is wrong or names another model."""
     try:
-        asked = _decoder.decode(body)
-    except msgspec.MsgspecError as error:
-        return Refusal(status=400, message=str(error), type="BadRequestError")
+        match api:
+            case Api.OLLAMA:
+                return _ollama(msgspec.json.decode(body, type=_Ollama), model, seed)
+            case Api.LLAMACPP:
+                asked = msgspec.json.decode(body, type=_LlamaCpp)
+                return Ask(api=api, items=(_item(asked.prompt, _limit(asked.n_predict), seed),), stream=asked.stream)
+            case Api.EMBEDDINGS:
+                return _embed(msgspec.json.decode(body, type=_Embed), model)
+            case _:
+                return _openai(msgspec.json.decode(body, type=_Body), api, model, seed)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return _wrong(str(error))
+
+
+def _openai(asked: _Body, api: Api, model: str, seed: int) -> Ask | Refusal:
     if asked.model not in ("", model):
-        return Refusal(status=404, message=f"The model `{asked.model}` does not exist.", type="NotFoundError")
+        return _unknown(asked.model)
     if asked.n not in (None, 1):
-        return Refusal(status=400, message="Only n = 1 is served.", type="BadRequestError")
-    prompt = _prompt(asked) if chat else asked.prompt
-    if prompt is None:
-        return Refusal(status=400, message=f"{'messages' if chat else 'prompt'} is required", type="BadRequestError")
-    words, finish_reason = _answer(prompt, asked.max_completion_tokens or asked.max_tokens, seed)
-    options = asked.stream_options
+        return _wrong("Only n = 1 is served.")
+    chat = api is Api.CHAT
+    found = (_conversation(asked.messages) if asked.messages else None) if chat else asked.prompt
+    if found is None:
+        return _wrong(f"{'messages' if chat else 'prompt'} is required")
+    prompts = [found] if isinstance(found, str) else found
+    if len(prompts) > 1 and asked.stream:
+        return _wrong("A list of prompts is not streamed here.")
+    limit = asked.max_completion_tokens or asked.max_tokens
+    options = asked.stream_options or _StreamOptions()
     return Ask(
-        chat=chat,
+        api=api,
+        items=tuple(_item(prompt, limit, seed) for prompt in prompts),
         stream=asked.stream,
-        include_usage=options is not None and options.include_usage,
-        prompt_tokens=len(prompt.split()) + TEMPLATE_OVERHEAD_TOKENS,
-        words=words,
-        finish_reason=finish_reason,
+        include_usage=options.include_usage,
+        continuous_usage=options.include_usage and options.continuous_usage_stats,
     )
 
 
-def _prompt(asked: _Body) -> str | None:
-    if not asked.messages:
-        return None
+def _embed(asked: _Embed, model: str) -> Ask | Refusal:
+    if asked.model not in ("", model):
+        return _unknown(asked.model)
+    texts = [asked.input] if isinstance(asked.input, str) else asked.input
+    items = [Item(prompt=text, prompt_tokens=_tokens(text), words=(), finish_reason="") for text in texts]
+    return Ask(api=Api.EMBEDDINGS, items=tuple(items), base64=asked.encoding_format == "base64")
+
+
+def _ollama(asked: _Ollama, model: str, seed: int) -> Ask | Refusal:
+    if asked.model != model:
+        return Refusal(status=404, message=f"model '{asked.model}' not found", type="NotFoundError")
+    item = _item(_conversation(asked.messages), _limit(asked.options.num_predict), seed)
+    return Ask(api=Api.OLLAMA, items=(item,), stream=asked.stream)
+
+
+def _item(prompt: str, limit: int | None, seed: int) -> Item:
+    words, finish_reason = _answer(prompt, limit, seed)
+    return Item(prompt=prompt, prompt_tokens=_tokens(prompt), words=words, finish_reason=finish_reason)
+
+
+def _limit(asked: int | None) -> int | None:
+    """Ollama and llama.cpp take a number below zero as no limit."""
+    return asked if asked is not None and asked > 0 else None
+
+
+def _tokens(prompt: str) -> int:
+    return len(prompt.split()) + TEMPLATE_OVERHEAD_TOKENS
+
+
+def _conversation(messages: list[_Message]) -> str:
     texts = []
-    for message in asked.messages:
+    for message in messages:
         parts = message.content if isinstance(message.content, list) else [_Part("text", message.content or "")]
         texts += [part.text for part in parts]
     return "\n".join(texts)
@@ -128,3 +220,11 @@ def _answer(prompt: str, limit: int | None, seed: int) -> tuple[tuple[str, ...],
         return cut, "stop" if len(cut) == len(words) else "length"
     dice = random.Random(zlib.crc32(prompt.encode()) ^ seed)
     return tuple(dice.choices(WORDS, k=limit or DEFAULT_OUTPUT_TOKENS)), "length"
+
+
+def _wrong(message: str) -> Refusal:
+    return Refusal(status=400, message=message, type="BadRequestError")
+
+
+def _unknown(model: str) -> Refusal:
+    return Refusal(status=404, message=f"The model `{model}` does not exist.", type="NotFoundError")

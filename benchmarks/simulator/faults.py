@@ -8,7 +8,8 @@ from enum import StrEnum
 
 
 class Fault(StrEnum):
-    """What happens to a request. In a stream the breaking ones strike after half of the tokens."""
+    """What happens to a request. In a stream the breaking ones strike after half of the tokens. What a request has not
+    (a list, a stream, an embedding) cannot be broken: then nothing happens."""
 
     HTTP_400 = "http_400"
     HTTP_429 = "http_429"
@@ -28,7 +29,12 @@ class Fault(StrEnum):
     BUFFERED = "buffered"  # every event at once, at the end
     ROLE_EARLY = "role_early"  # the role chunk long before the first token
     FIRST_BYTE_DELAY = "first_byte_delay"  # nothing, the head neither, for half a second
+    HEADERS_LATE = "headers_late"  # a stream's head only with its first event, as SGLang holds it
     MULTI_TOKEN = "multi_token"  # four tokens to a chunk
+    REASONING = "reasoning"  # the first third of the tokens is reasoning, not answer
+    SHUFFLED = "shuffled"  # the items of a list come in reverse, their indexes right
+    MISSING_ITEM = "missing_item"  # the last item of a list does not come
+    NOT_FINITE = "not_finite"  # an embedding holds a null where a number should be
 
 
 FAULT_HEADER = b"x-headroom-fault"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -40,14 +41,28 @@ class Counters(msgspec.Struct):
     rejections: int = 0
     cancellations: int = 0
     finished: int = 0
+    prefix_query_tokens: int = 0
+    prefix_hit_tokens: int = 0
 
 
-class _Sequence(msgspec.Struct):
+class Order(msgspec.Struct, frozen=True):
+    """One sequence to be worked on. `cached_tokens` of its prompt need no prefill. `pooled`: an embedding, done with its
+    prefill; its one token is the vector."""
+
+    key: int
+    prompt_tokens: int
+    output_tokens: int = 1
+    cached_tokens: int = 0
+    pooled: bool = False
+
+
+class _Sequence(msgspec.Struct, eq=False):
     key: int
     prompt_tokens: int
     output_tokens: int
+    pooled: bool
+    to_prefill: int
     generated: int = 0
-    to_prefill: int = 0
     cancelled: bool = False
 
     @property
@@ -108,13 +123,22 @@ class Engine:
 
     def submit(self, key: int, prompt_tokens: int, output_tokens: int, *, now_s: float) -> Admission:
         """Join the queue. Call `advance(now_s)` first, so that nothing due is left behind."""
-        if prompt_tokens + output_tokens > self.longest_tokens:
+        return self.submit_together([Order(key, prompt_tokens, output_tokens)], now_s=now_s)
+
+    def submit_together(self, orders: Sequence[Order], *, now_s: float) -> Admission:
+        """The items of one request join the queue, all of them or none."""
+        if any(order.prompt_tokens + order.output_tokens > self.longest_tokens for order in orders):
             return Admission.TOO_LONG
         room = self.active_sequences + self.queue_cap if self.queue_cap is not None else None
-        if room is not None and self.running + self.waiting >= room:
+        if room is not None and self.running + self.waiting + len(orders) > room:
             self.counters.rejections += 1
             return Admission.QUEUE_FULL
-        self._waiting.append(_Sequence(key, prompt_tokens, output_tokens, to_prefill=prompt_tokens))
+        for order in orders:
+            to_prefill = max(order.prompt_tokens - order.cached_tokens, 1)
+            one = _Sequence(order.key, order.prompt_tokens, order.output_tokens, order.pooled, to_prefill)
+            self._waiting.append(one)
+            self.counters.prefix_query_tokens += order.prompt_tokens
+            self.counters.prefix_hit_tokens += order.cached_tokens
         if self._step is None:
             self._begin_step(now_s)
         return Admission.ACCEPTED
@@ -153,9 +177,9 @@ class Engine:
                 self.counters.prompt_tokens += sequence.prompt_tokens
             last = sequence.generated >= sequence.output_tokens
             tokens.append(Token(sequence.key, sequence.generated - 1, step.end_s, last))
-        done = [one for one in self._running if one.generated >= one.output_tokens and not one.cancelled]
-        self.counters.finished += len(done)
-        self._running = [one for one in self._running if not one.cancelled and one not in done]
+        left = [one for one in self._running if not one.cancelled]
+        self._running = [one for one in left if one.generated < one.output_tokens]
+        self.counters.finished += len(left) - len(self._running)
         return tokens
 
     def _begin_step(self, start_s: float) -> None:
@@ -167,6 +191,9 @@ class Engine:
         decoding = tuple(one for one in self._running if one.to_prefill == 0)
         prefilled, prefill_tokens = self._prefill(self.profile.tokens_per_step - len(decoding))
         duration_s = self.profile.decode_step_s(len(decoding)) + prefill_tokens / self.profile.prefill_tokens_per_s
+        pooled = sum(1 for one in prefilled if one.pooled and one.to_prefill == 0)
+        if pooled:
+            duration_s += self.profile.embed_base_s + pooled * self.profile.embed_item_s
         self._step = _Step(start_s + duration_s * self._spread(), decoding, prefilled)
 
     def _make_room(self) -> None:
@@ -181,10 +208,13 @@ class Engine:
             self.counters.preemptions += 1
 
     def _admit(self) -> None:
+        used_tokens = self.kv_used_tokens
         while self._waiting and len(self._running) < self.active_sequences:
             growth = len(self._running) + 1
-            if self.kv_used_tokens + self._waiting[0].held_tokens + growth > self.kv_tokens and self._running:
+            wanted = self._waiting[0].held_tokens
+            if used_tokens + wanted + growth > self.kv_tokens and self._running:
                 return
+            used_tokens += wanted
             self._running.append(self._waiting.popleft())
 
     def _prefill(self, budget: int) -> tuple[tuple[_Sequence, ...], int]:

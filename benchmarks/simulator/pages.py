@@ -15,6 +15,7 @@ def engine_metrics(engine: Engine, *, model: str) -> str:
     labels = f'engine="0",model_name="{model}"'
     counters = engine.counters
     capacity = f'vllm:cache_config_info{{block_size="1",kv_cache_size_tokens="{engine.kv_tokens}",engine="0"}} 1.0'
+    queries, hits = counters.prefix_query_tokens, counters.prefix_hit_tokens
     lines = [
         "# TYPE vllm:cache_config_info gauge",
         capacity,
@@ -24,6 +25,8 @@ def engine_metrics(engine: Engine, *, model: str) -> str:
         *_metric("vllm:num_preemptions_total", "counter", labels, counters.preemptions),
         *_metric("vllm:prompt_tokens_total", "counter", labels, counters.prompt_tokens),
         *_metric("vllm:generation_tokens_total", "counter", labels, counters.generation_tokens),
+        *_metric("vllm:prefix_cache_queries_total", "counter", labels, queries),
+        *_metric("vllm:prefix_cache_hits_total", "counter", labels, hits),
         *_metric("vllm:request_success_total", "counter", labels + ',finished_reason="length"', counters.finished),
         *_metric(
             "vllm:admission_rejections_total", "counter", labels + ',reason="max_num_queued_reqs"', counters.rejections

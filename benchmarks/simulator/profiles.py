@@ -29,7 +29,10 @@ class CardProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """`decode_curve`: (active sequences, tokens/s of all together), rising in the first; flat beyond its last point."""
+    """`decode_curve`: (active sequences, tokens/s of all together), rising in the first; flat beyond its last point.
+
+    A batch of embeddings costs `embed_base_s` once and `embed_item_s` for each text, beside the prefill of its tokens.
+    """
 
     name: str
     model: str
@@ -41,6 +44,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     context_tokens: int
     kv_tokens: int
     card: CardProfile | None
+    embed_base_s: float = 0.010
+    embed_item_s: float = 0.0005
 
     def decode_tokens_per_s(self, active: float) -> float:
         """Linear between the points of the curve; below the first and beyond the last it stays flat."""
@@ -104,4 +109,34 @@ CPU = Profile(
     card=None,
 )
 
-PROFILES: dict[str, Profile] = {profile.name: profile for profile in (DEMO, CPU)}
+# For holding a client's stamps against the truth: any number of streams up to 1,024, each a token every 20 ms, all of
+# one step in one burst as a batching runtime sends them; a short prompt's first token comes in 20 to 50 ms. The rate
+# does not fall with the load, so that what grows with it is the client's own.
+CALIBRATE = Profile(
+    name="calibrate",
+    model="headroom-simulated-calibrate",
+    decode_curve=((1, 50.0), (1024, 51_200.0)),
+    prefill_tokens_per_s=2_000_000.0,
+    tokens_per_step=65_536,
+    step_sigma=0.0,
+    active_sequences=1024,
+    context_tokens=4096,
+    kv_tokens=1024 * 4096,
+    card=None,
+)
+
+# A server of embeddings: what comes in together goes through together, up to 64 texts, so gathering pays.
+EMBEDDER = Profile(
+    name="embedder",
+    model="headroom-simulated-embedder",
+    decode_curve=((1, 200.0),),
+    prefill_tokens_per_s=100_000.0,
+    tokens_per_step=16_384,
+    step_sigma=0.0,
+    active_sequences=64,
+    context_tokens=8192,
+    kv_tokens=64 * 8192,
+    card=None,
+)
+
+PROFILES: dict[str, Profile] = {profile.name: profile for profile in (DEMO, CPU, CALIBRATE, EMBEDDER)}

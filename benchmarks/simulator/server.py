@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import random
-import time
 from collections import deque
 from collections.abc import Mapping
 from enum import StrEnum
 from urllib.parse import parse_qs, urlsplit
 
-import h11
 import msgspec
 
 from benchmarks.simulator import pages
-from benchmarks.simulator.answers import DONE, Answer, Truth
-from benchmarks.simulator.asks import Ask, Refusal, read_ask
+from benchmarks.simulator.answers import Answer
+from benchmarks.simulator.asks import Api, Ask, Refusal, read_ask
 from benchmarks.simulator.card import Card
-from benchmarks.simulator.connection import Connection
+from benchmarks.simulator.connection import Connection, Request
 from benchmarks.simulator.faults import (
     ENDLESS_EVERY_S,
     FAULT_HEADER,
@@ -28,12 +26,15 @@ from benchmarks.simulator.faults import (
     Fault,
     FaultMix,
 )
-from benchmarks.simulator.model import Admission, Engine
+from benchmarks.simulator.model import Admission, Engine, Order
+from benchmarks.simulator.prefixes import PrefixCache
 from benchmarks.simulator.profiles import DEMO, Profile
+from benchmarks.simulator.shapes import JSON, Fact, shape_of
+from benchmarks.simulator.truth import Truth, prompt_digest
 
 VERSION = "1.0.0"
 TRUTH_KEPT = 5_000
-JSON = "application/json"
+APIS = {api.value: api for api in Api}
 
 
 class Reject(StrEnum):
@@ -45,7 +46,8 @@ class Reject(StrEnum):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """None takes the profile's own value; `queue_cap` None lets requests wait without limit."""
+    """None takes the profile's own value; `queue_cap` None lets requests wait without limit. `continuous_usage` sends
+    counts on every chunk of OpenAI's shapes, asked or not; `prefix_cache` spares the prefill of known beginnings."""
 
     profile: Profile = DEMO
     active_sequences: int | None = None
@@ -55,6 +57,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     reject: Reject = Reject.HTTP_503
     retry_after_s: int = 1
     api_key: str = ""
+    continuous_usage: bool = False
+    prefix_cache: bool = False
     faults: Mapping[Fault, float] = {}
 
 
@@ -73,26 +77,27 @@ class Simulator:
         card = options.profile.card
         self.card = Card(card, now_s=loop.time()) if card else None
         self.truths: deque[Truth] = deque(maxlen=TRUTH_KEPT)
+        self._prefixes = PrefixCache(self.engine.kv_tokens) if options.prefix_cache else None
         self._faults = FaultMix(options.faults, dice=random.Random(options.seed + 1))
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
         self._answers: dict[int, Answer] = {}
-        self._keys: dict[Connection, int] = {}
+        self._asking: dict[Connection, Answer] = {}
         self._next_key = 0
+        self._next_id = 0
 
-    def serve(self, connection: Connection, request: h11.Request, body: bytes) -> None:
+    def serve(self, connection: Connection, request: Request) -> None:
         """Route one request."""
-        path = request.target.split(b"?")[0].decode("ascii", "replace")
-        method = request.method.decode()
-        if path in ("/v1/chat/completions", "/v1/completions"):
-            if method != "POST":
+        api = APIS.get(request.path)
+        if api is not None:
+            if request.method != "POST":
                 connection.refuse(Refusal(status=405, message="Method Not Allowed", type="BadRequestError"))
             elif (refusal := self._unauthorized(request)) is not None:
                 connection.refuse(refusal)
             else:
-                self._generate(connection, request, body, chat="chat" in path)
+                self._generate(connection, request, api)
         else:
-            page = self._page(path, request) if method == "GET" else None
+            page = self._page(request) if request.method == "GET" else None
             if page is None:
                 connection.refuse(Refusal(status=404, message="Not Found", type="NotFoundError"))
             elif isinstance(page, Refusal):
@@ -102,104 +107,133 @@ class Simulator:
 
     def left(self, connection: Connection) -> None:
         """Cancel what the client of this connection was waiting for."""
-        key = self._keys.pop(connection, None)
-        if key is not None and (answer := self._answers.pop(key, None)) is not None:
+        answer = self._asking.pop(connection, None)
+        if answer is not None and self._forget(answer):
             answer.gone()
             self._catch_up()
-            self.engine.cancel(key)
+            for key in answer.keys:
+                self.engine.cancel(key)
 
-    def _unauthorized(self, request: h11.Request) -> Refusal | None:
+    def _forget(self, answer: Answer) -> bool:
+        """No more tokens for this answer. False where it had all that it wanted."""
+        waited = [self._answers.pop(key, None) for key in answer.keys]
+        return any(one is not None for one in waited)
+
+    def _unauthorized(self, request: Request) -> Refusal | None:
         wanted = self.options.api_key
-        if not wanted or dict(request.headers).get(b"authorization") == f"Bearer {wanted}".encode():
+        if not wanted or request.headers.get(b"authorization") == f"Bearer {wanted}".encode():
             return None
         return Refusal(status=401, message="Invalid API key", type="AuthenticationError")
 
-    def _generate(self, connection: Connection, request: h11.Request, body: bytes, *, chat: bool) -> None:
-        received_ns = time.monotonic_ns()
-        headers = dict(request.headers)
-        fault = self._fault(headers)
-        if fault is not None and self._strikes_at_once(connection, fault):
+    def _generate(self, connection: Connection, request: Request, api: Api) -> None:
+        fault = self._fault(request.headers)
+        if fault is not None and self._strikes_at_once(connection, fault, api):
             return
-        ask = read_ask(body, chat=chat, model=self.options.profile.model, seed=self.options.seed)
+        ask = read_ask(request.body, api=api, model=self._model, seed=self.options.seed)
         if isinstance(ask, Refusal):
-            connection.refuse(ask)
+            connection.refuse(ask, ask.body(api))
             return
+        if self.options.continuous_usage:
+            ask = msgspec.structs.replace(ask, continuous_usage=True)
         if fault is Fault.OVERLOAD_IN_STREAM:
-            self._say_full(connection, in_stream=ask.stream)
+            self._say_full(connection, ask, in_stream=ask.stream)
             return
-        key = self._next_key
-        self._next_key += 1
-        truth = Truth(
-            id=f"{'chatcmpl' if chat else 'cmpl'}-{key}",
-            client_id=headers.get(b"x-request-id", b"").decode("ascii", "replace"),
+        cached = [0 if self._prefixes is None else self._prefixes.cached_tokens(item.prompt) for item in ask.items]
+        truth = self._truth(request, ask, fault, sum(cached))
+        self.truths.append(truth)
+        known = None if self._prefixes is None else sum(cached)
+        fact = Fact(id=truth.id, model=self._model, cached_tokens=known, seed=self.options.seed)
+        self._admit(connection, cached, Answer(ask, wire=connection, fault=fault, truth=truth, fact=fact))
+
+    def _truth(self, request: Request, ask: Ask, fault: Fault | None, cached_tokens: int) -> Truth:
+        number, self._next_id = self._next_id, self._next_id + 1
+        return Truth(
+            id=f"{'chatcmpl' if ask.api is Api.CHAT else 'cmpl'}-{number}",
+            client_id=request.headers.get(b"x-request-id", b"").decode("ascii", "replace"),
+            api=ask.api,
             stream=ask.stream,
+            items=len(ask.items),
+            prompt_digest=prompt_digest(ask.items[0].prompt),
             prompt_tokens=ask.prompt_tokens,
-            output_tokens=len(ask.words),
-            t_received_ns=received_ns,
+            cached_tokens=cached_tokens,
+            output_tokens=ask.output_tokens,
+            t_received_ns=request.t_received_ns,
             fault=fault or "",
         )
-        self.truths.append(truth)
-        self._admit(connection, ask, key, Answer(ask, wire=connection, fault=fault, truth=truth, model=self._model))
 
-    def _admit(self, connection: Connection, ask: Ask, key: int, answer: Answer) -> None:
+    def _admit(self, connection: Connection, cached: list[int], answer: Answer) -> None:
+        ask = answer.ask
+        pooled = ask.api is Api.EMBEDDINGS
+        answer.keys = tuple(range(self._next_key, self._next_key + len(ask.items)))
+        self._next_key += len(ask.items)
+        orders = [
+            Order(key, item.prompt_tokens, 1 if pooled else len(item.words), known, pooled)
+            for key, item, known in zip(answer.keys, ask.items, cached, strict=True)
+        ]
         self._catch_up()
-        admission = self.engine.submit(key, ask.prompt_tokens, len(ask.words), now_s=self._loop.time())
+        admission = self.engine.submit_together(orders, now_s=self._loop.time())
         if admission is Admission.ACCEPTED:
-            self._answers[key] = answer
-            self._keys[connection] = key
+            self._answers.update(dict.fromkeys(answer.keys, answer))
+            self._asking[connection] = answer
             answer.accepted()
             if answer.truth.fault == Fault.FIRST_BYTE_DELAY:
                 self._loop.call_later(FIRST_BYTE_DELAY_S, answer.release)
             elif answer.truth.fault == Fault.ENDLESS:
-                self._loop.call_later(ENDLESS_EVERY_S, self._never_end, connection, key, answer)
+                self._loop.call_later(ENDLESS_EVERY_S, self._never_end, connection, answer)
             self._arm()
             return
         answer.truth.outcome = str(admission)
         if admission is Admission.TOO_LONG:
-            connection.refuse(self._too_long(ask))
+            refusal = self._too_long(ask)
+            connection.refuse(refusal, refusal.body(ask.api))
         else:
-            self._say_full(connection, in_stream=self.options.reject is Reject.IN_STREAM and ask.stream)
+            in_stream = self.options.reject is Reject.IN_STREAM and ask.stream
+            self._say_full(connection, ask, in_stream=in_stream)
 
-    def _say_full(self, connection: Connection, *, in_stream: bool) -> None:
+    def _say_full(self, connection: Connection, ask: Ask, *, in_stream: bool) -> None:
         if in_stream:
-            connection.start(200, "text/event-stream; charset=utf-8")
-            connection.write(self._full(503).event() + DONE)
+            shape = shape_of(ask, Fact(id="", model=self._model, cached_tokens=None, seed=0))
+            connection.start(200, shape.stream_type)
+            connection.write(b"".join(shape.failure(self._full(503, ask.api))))
             connection.end()
         else:
-            connection.refuse(self._full(429 if self.options.reject is Reject.HTTP_429 else 503))
+            refusal = self._full(429 if self.options.reject is Reject.HTTP_429 else 503, ask.api)
+            connection.refuse(refusal, refusal.body(ask.api))
 
-    def _strikes_at_once(self, connection: Connection, fault: Fault) -> bool:
+    def _strikes_at_once(self, connection: Connection, fault: Fault, api: Api) -> bool:
         """Whether the fault is all that becomes of the request, whatever it asked."""
         if fault in REFUSALS:
             status, kind = REFUSALS[fault]
             retry_after_s = 1 if fault in RETRY_LATER else None
-            connection.refuse(
-                Refusal(status=status, message="Refused on purpose.", type=kind, retry_after_s=retry_after_s)
-            )
+            refusal = Refusal(status=status, message="Refused on purpose.", type=kind, retry_after_s=retry_after_s)
+            connection.refuse(refusal, refusal.body(api))
         elif fault is Fault.CLOSE:
             connection.close()
         return fault in REFUSALS or fault in (Fault.CLOSE, Fault.SILENT)
 
-    def _never_end(self, connection: Connection, key: int, answer: Answer) -> None:
+    def _never_end(self, connection: Connection, answer: Answer) -> None:
         """A word more, again and again, while the client of this request is there."""
-        if self._keys.get(connection) != key:
+        if self._asking.get(connection) is not answer:
             return
         if answer.finished:
             answer.more()
-        self._loop.call_later(ENDLESS_EVERY_S, self._never_end, connection, key, answer)
+        self._loop.call_later(ENDLESS_EVERY_S, self._never_end, connection, answer)
 
     def _catch_up(self) -> None:
         """Hand out every token that is due, and plan the next step's end."""
         now_s = self._loop.time()
-        active, kv_tokens = self.engine.running, self.engine.kv_used_tokens
+        active, kv_tokens = self.engine.running, self.engine.kv_used_tokens if self.card is not None else 0
         for token in self.engine.advance(now_s):
             answer = self._answers.get(token.key)
             if answer is None:
                 continue
             answer.token(token.index, last=token.last)
-            if answer.finished:
+            if token.last:
                 self._answers.pop(token.key, None)
-                self.engine.cancel(token.key)
+            if answer.finished:
+                self._forget(answer)
+                for key in answer.keys:
+                    self.engine.cancel(key)
         if self.card is not None:
             self.card.read(active=active, kv_tokens=kv_tokens, now_s=now_s)
         self._arm()
@@ -216,25 +250,28 @@ class Simulator:
             return Fault(named)
         return self._faults.draw()
 
-    def _full(self, status: int) -> Refusal:
+    def _full(self, status: int, api: Api) -> Refusal:
+        ollama = "server busy, please try again. maximum pending requests exceeded"
         return Refusal(
             status=status,
-            message="The engine is currently busy: its queue is full.",
+            message=ollama if api is Api.OLLAMA else "The engine is currently busy: its queue is full.",
             type="Service Unavailable" if status == 503 else "Too Many Requests",
             retry_after_s=self.options.retry_after_s,
         )
 
     def _too_long(self, ask: Ask) -> Refusal:
-        wanted, longest = ask.prompt_tokens + len(ask.words), self.engine.longest_tokens
+        longest = self.engine.longest_tokens
+        item = max(ask.items, key=lambda one: one.prompt_tokens + len(one.words))
+        wanted = item.prompt_tokens + len(item.words)
         message = (
-            f"request ({wanted} tokens: {ask.prompt_tokens} of prompt, {len(ask.words)} of output) "
+            f"request ({wanted} tokens: {item.prompt_tokens} of prompt, {len(item.words)} of output) "
             f"exceeds the available context size ({longest} tokens)"
         )
         return Refusal(
             status=400,
             message=message,
             type="exceed_context_size_error",
-            n_prompt_tokens=ask.prompt_tokens,
+            n_prompt_tokens=item.prompt_tokens,
             n_ctx=longest,
         )
 
@@ -242,7 +279,8 @@ class Simulator:
     def _model(self) -> str:
         return self.options.profile.model
 
-    def _page(self, path: str, request: h11.Request) -> tuple[str, bytes] | Refusal | None:
+    def _page(self, request: Request) -> tuple[str, bytes] | Refusal | None:
+        path = request.path
         self._catch_up()
         if path == "/health":
             return JSON, b'{"status":"ok"}'
@@ -260,9 +298,9 @@ class Simulator:
             return self._unauthorized(request) or (JSON, self._models())
         return None
 
-    def _truth_page(self, target: bytes) -> bytes:
+    def _truth_page(self, target: str) -> bytes:
         """Every request that is still kept, oldest first; `?last=N` the newest N only."""
-        last = parse_qs(urlsplit(target.decode("ascii", "replace")).query).get("last", [""])[0]
+        last = parse_qs(urlsplit(target).query).get("last", [""])[0]
         kept = list(self.truths)[-int(last) :] if last.isdecimal() and int(last) else list(self.truths)
         return msgspec.json.encode({"clock": "CLOCK_MONOTONIC, ns", "requests": kept})
 

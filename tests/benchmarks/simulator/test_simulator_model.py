@@ -9,8 +9,8 @@ from collections import defaultdict
 import msgspec
 import pytest
 
-from benchmarks.simulator.model import Admission, Engine, Token
-from benchmarks.simulator.profiles import CPU, DEMO, Profile
+from benchmarks.simulator.model import Admission, Engine, Order, Token
+from benchmarks.simulator.profiles import CPU, DEMO, EMBEDDER, Profile
 
 STEADY = msgspec.structs.replace(DEMO, step_sigma=0.0)
 
@@ -254,3 +254,41 @@ def test_an_idle_engine_has_no_next_event_and_starts_with_the_next_request() -> 
     assert engine.advance(5.0) == []
     engine.submit(0, 1, 1, now_s=9.0)
     assert run_out(engine)[0].at_s == pytest.approx(9.0 + 1 / STEADY.prefill_tokens_per_s)
+
+
+@pytest.mark.parametrize(("texts", "batches"), [(1, 1), (2, 1), (64, 1), (65, 2), (128, 2)])
+def test_a_batch_of_embeddings_costs_a_base_and_a_little_for_each_text(texts: int, batches: int) -> None:
+    engine = engine_of(EMBEDDER)
+    engine.submit_together([Order(key, 10, pooled=True) for key in range(texts)], now_s=0.0)
+    tokens = engine.advance(10.0)
+    cost_s = batches * EMBEDDER.embed_base_s + texts * (EMBEDDER.embed_item_s + 10 / EMBEDDER.prefill_tokens_per_s)
+    assert max(token.at_s for token in tokens) == pytest.approx(cost_s)
+    assert len({token.at_s for token in tokens}) == batches
+    assert {(token.index, token.last) for token in tokens} == {(0, True)}
+    assert (engine.running, engine.waiting, engine.counters.finished) == (0, 0, texts)
+
+
+@pytest.mark.parametrize(("cached_tokens", "prefilled_tokens"), [(0, 100), (60, 40), (100, 1), (500, 1)])
+def test_what_is_cached_of_a_prompt_needs_no_prefill(cached_tokens: int, prefilled_tokens: int) -> None:
+    engine = engine_of(msgspec.structs.replace(CPU, step_sigma=0.0))
+    engine.submit_together([Order(0, 100, 1, cached_tokens)], now_s=0.0)
+    (token,) = engine.advance(10.0)
+    assert token.at_s == pytest.approx(prefilled_tokens / CPU.prefill_tokens_per_s)
+    assert (engine.counters.prefix_query_tokens, engine.counters.prefix_hit_tokens) == (100, cached_tokens)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "admission", "waiting"),
+    [
+        ([10, 10, 10], Admission.ACCEPTED, 3),
+        ([10, 10, 10, 10], Admission.QUEUE_FULL, 0),
+        ([10, 5000], Admission.TOO_LONG, 0),
+    ],
+)
+def test_a_request_of_several_items_is_taken_whole_or_not_at_all(
+    lengths: list[int], admission: Admission, waiting: int
+) -> None:
+    engine = engine_of(CPU, active_sequences=1, queue_cap=2)
+    orders = [Order(key, length) for key, length in enumerate(lengths)]
+    assert engine.submit_together(orders, now_s=0.0) is admission
+    assert engine.running + engine.waiting == waiting
