@@ -170,7 +170,9 @@ def _path(spec: SearchSpec) -> Path:
         said, _ = yield from _ask(setting, spec, spec.alpha, "doubling")
         bracket.take(setting, said)
         setting = min(2 * setting, spec.limit)
-    while bracket.bad is not None and not _is_near(bracket.good, bracket.bad, spec):
+    while (
+        bracket.bad is not None and bracket.bad - bracket.good > 1 and not _is_near(bracket.good, bracket.refused, spec)
+    ):
         middle = (bracket.good + bracket.bad) // 2
         said, _ = yield from _ask(middle, spec, spec.alpha, f"between {bracket.good} and {bracket.bad}")
         bracket.take(middle, said)
@@ -183,15 +185,15 @@ def _path(spec: SearchSpec) -> Path:
 def _narrow_above(bracket: _Bracket, spec: SearchSpec) -> Generator[Try, Observation, None]:
     """Where the lowest that does not hold stayed open: how near above it one is refused."""
     low = bracket.bad
-    while low is not None and bracket.refused is not None and not _is_near(bracket.good, bracket.refused, spec):
-        if bracket.refused - low <= 1:
+    while low is not None and not _is_near(bracket.good, bracket.refused, spec):
+        if low == spec.limit or low + 1 == bracket.refused:
             return
-        middle = (low + bracket.refused) // 2
-        said, _ = yield from _ask(middle, spec, spec.alpha, f"between {low}, which stayed open, and {bracket.refused}")
+        above = min(2 * low, spec.limit) if bracket.refused is None else (low + bracket.refused) // 2
+        said, _ = yield from _ask(above, spec, spec.alpha, f"above {low}, which stayed open")
         if said is Shown.REFUSED:
-            bracket.refused = middle
+            bracket.refused = above
         else:
-            low = middle
+            low = above
 
 
 def _is_near(good: int, other: int | None, spec: SearchSpec) -> bool:

@@ -129,7 +129,7 @@ def test_more_requests_at_the_same_setting_settle_what_one_measurement_left_open
     assert [one.setting for one in seen][:3] == [1, 1, 2]
 
 
-@pytest.mark.parametrize("resolution, answer", [(0.15, (29, 33)), (0.1, None)])
+@pytest.mark.parametrize("resolution, answer", [(0.15, (29, 33)), (0.13, None)])
 def test_settings_nearer_than_the_resolution_are_not_told_apart(resolution, answer):
     curve = {setting: 1.0 if setting < 30 else 0.95 if setting < 33 else 0.5 for setting in range(1, 65)}
     spec = SearchSpec(start=1, limit=64, attainment=0.95, resolution=resolution, budget=60)
