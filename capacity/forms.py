@@ -15,6 +15,9 @@ from django.utils.text import slugify
 from benchmarks.drafts import MIXED, RoomConditions
 from benchmarks.forms import lay_out, no_users_claim, units
 from benchmarks.models import PowerSource, Runtime, Team, Workload
+from benchmarks.records.mode_words import WORDS
+from benchmarks.records.modes import Mode
+from capacity.mode_forms import MOST_SETTING, OFFERED
 from capacity.models import Objective
 from capacity.objectives import FIELDS, ClassValues
 
@@ -23,8 +26,6 @@ if TYPE_CHECKING:
 else:
     ObjectiveModelForm = forms.ModelForm
 
-OFFERED = (1, 2, 4, 8, 16, 32)
-MOST_SETTING = 4096
 KEPT_PERCENTILES = (50, 95, 99)
 
 
@@ -198,13 +199,17 @@ class GridForm(forms.Form):
         Runtime.objects.none(), label="Runtime configuration", empty_label="Choose a runtime"
     )
     workload = forms.ModelChoiceField(Workload.objects.none(), label="Workload", empty_label="Choose a workload")
+    mode = forms.ChoiceField(
+        label="How it is loaded", choices=[(mode.value, WORDS[mode].name) for mode in Mode], required=False
+    )
     class_names = forms.MultipleChoiceField(
         label="Length classes",
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": "Choose at least one length class."},
     )
     setting_values = SettingsField(
-        label="Offered concurrency", choices=[(str(n), str(n)) for n in OFFERED], required=False
+        required=False,
+        error_messages={"invalid_choice": "%(value)s belongs to another way of loading. Choose the settings again."},
     )
     other_settings = forms.CharField(label="Others", required=False, max_length=100, help_text="Such as 12, 24.")
     objective = forms.ModelChoiceField(Objective.objects.none(), label="Objective", empty_label="Choose an objective")
@@ -232,12 +237,15 @@ class GridForm(forms.Form):
         *,
         team: Team,
         classes: Iterable[str] = (),
+        mode: Mode = Mode.CLOSED,
         initial: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(data, initial=dict(initial or {}))
         self._choose("runtime", Runtime.objects.filter(team=team).select_related("hardware"), _runtime_label)
         self._choose("workload", Workload.objects.filter(team=team), _versioned_label)
         self._choose("objective", Objective.objects.filter(team=team), _versioned_label)
+        self.chosen_mode = mode
+        self._say_settings(mode)
         names = [*classes, MIXED]
         self.fields["class_names"].choices = [(n, "mixed, all classes" if n == MIXED else n) for n in names]  # type: ignore[attr-defined]
         units(self, window_s="s", warmup_s="s", ambient_c="°C")
@@ -253,8 +261,18 @@ class GridForm(forms.Form):
         field.queryset = rows
         field.label_from_instance = label
 
+    def _say_settings(self, mode: Mode) -> None:
+        field: Any = self.fields["setting_values"]
+        field.label = WORDS[mode].setting
+        field.choices = [(str(n), f"{n:,}") for n in OFFERED[mode]]
+        if mode == Mode.OPEN:
+            self.fields["other_settings"].help_text = "Such as 90, 240."
+
+    def clean_mode(self) -> Mode:
+        return self.chosen_mode
+
     def clean_other_settings(self) -> list[int]:
-        return _numbers(self.cleaned_data["other_settings"])
+        return _numbers(self.cleaned_data["other_settings"], MOST_SETTING[self.chosen_mode])
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -294,12 +312,12 @@ class GridForm(forms.Form):
         )
 
 
-def _numbers(text: str) -> list[int]:
+def _numbers(text: str, most: int) -> list[int]:
     parts = [part for part in re.split(r"[,;\s]+", text) if part]
-    wrong = next((part for part in parts if not part.isdecimal() or not 1 <= int(part) <= MOST_SETTING), None)
+    wrong = next((part for part in parts if not part.isdecimal() or not 1 <= int(part) <= most), None)
     if wrong is not None:
         raise forms.ValidationError(
-            f"“{wrong}” is not a setting. Write whole numbers from 1 to {MOST_SETTING:,}, such as 12, 24."
+            f"“{wrong}” is not a setting. Write whole numbers from 1 to {most:,}, such as 12, 24."
         )
     return [int(part) for part in parts]
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks.drafts import MIXED
 from benchmarks.facts import worker_state
 from benchmarks.models import Membership, Role, Runtime, Workload
 from benchmarks.records import lengths
+from benchmarks.records.modes import ClosedTerms, Mode, SearchTerms, Terms, in_flight, mode_of, requests_of
 from benchmarks.runtimes import terms
 from capacity.models import Objective
 
 BETWEEN_CELLS_S = 1.0
+_FILLED = (Mode.CLOSED, Mode.STATIC)
+"""Modes that keep as much in flight as they may; an open loop or a search need not come to it."""
 STATEMENT_REPEATS = 3
 
 
@@ -29,6 +32,7 @@ class Wish:
     window_s: float | None
     warmup_s: float | None
     conditions: bool
+    load: Terms = field(default_factory=ClosedTerms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,17 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`cells` and `time_s` are None while the form does not say enough."""
+    """`cells` and `time_s` are None while the form does not say enough. `highest` is what is in flight at most.
+
+    `requests` (items, where they travel together) and `tokens` are None too where the server's speed decides them.
+    """
 
     cells: int | None
     shape: str
     time_s: float | None
     highest: int | None
+    requests: float | None
+    tokens: float | None
     ticks: tuple[Tick, ...]
 
     @property
@@ -55,23 +64,59 @@ class Plan:
 
 
 def plan_of(wish: Wish, *, team_id: int, person_id: int) -> Plan:
-    settings, classes = sorted(set(wish.settings)), list(wish.class_names)
-    counts = (len(settings), len(classes), wish.repeats or 0)
-    cells = counts[0] * counts[1] * counts[2] or None
-    each_s = None if wish.window_s is None or wish.warmup_s is None else wish.window_s + wish.warmup_s + BETWEEN_CELLS_S
+    settings = sorted(set(wish.settings))
+    cells, shape = _cells(wish, settings)
+    each_s = None if wish.window_s is None or wish.warmup_s is None else wish.window_s + wish.warmup_s
+    sent = _sent(wish, settings, each_s) if cells and each_s is not None else None
     return Plan(
         cells=cells,
-        shape=f"{counts[0]} × {counts[1]} × {counts[2]}" if cells else "",
-        time_s=cells * each_s if cells and each_s is not None else None,
-        highest=settings[-1] if settings else None,
+        shape=shape,
+        time_s=cells * (each_s + BETWEEN_CELLS_S) if cells and each_s is not None else None,
+        highest=max((in_flight(wish.load, setting) for setting in settings), default=None),
+        requests=sent[0] if sent else None,
+        tokens=sent[1] if sent else None,
         ticks=tuple(_ticks(wish, settings, team_id=team_id, person_id=person_id)),
     )
+
+
+def _cells(wish: Wish, settings: list[int]) -> tuple[int | None, str]:
+    """How many cells there are, of a search at most, and what makes them."""
+    classes, repeats = len(wish.class_names), wish.repeats or 0
+    if isinstance(wish.load, SearchTerms):
+        whole = bool(settings and classes and repeats)
+        return (wish.load.most_cells, f"{classes} × {repeats} a try") if whole else (None, "")
+    cells = len(settings) * classes * repeats or None
+    return cells, f"{len(settings)} × {classes} × {repeats}" if cells else ""
+
+
+def _sent(wish: Wish, settings: list[int], each_s: float) -> tuple[float, float | None] | None:
+    """(requests or items, their tokens) of the whole grid; None where the server's speed decides it."""
+    found = [requests_of(wish.load, setting, each_s) for setting in settings]
+    if any(count is None for count in found):
+        return None
+    each = sum(count or 0.0 for count in found) * (wish.repeats or 0)
+    if wish.workload is None:
+        return each * len(wish.class_names), None
+    lengths_of = _mean_tokens(_classes(wish.workload))
+    return each * len(wish.class_names), each * sum(lengths_of.get(name, 0.0) for name in wish.class_names)
+
+
+def _mean_tokens(classes: Sequence[lengths.ClassLengths]) -> dict[str, float]:
+    """Prompt and answer of a class together, from a hundred quantiles; the mix by its weights."""
+    found = {
+        c.name: sum(
+            lengths.quantile(d, (i + 0.5) / 100) / 100 for d in (c.prompt_tokens, c.output_tokens) for i in range(100)
+        )
+        for c in classes
+    }
+    total = sum(c.weight for c in classes) or 1.0
+    return found | {MIXED: sum(found[c.name] * c.weight / total for c in classes)}
 
 
 def _ticks(wish: Wish, settings: list[int], *, team_id: int, person_id: int) -> list[Tick]:
     found: list[Tick] = []
     if wish.runtime is not None:
-        found += [_worker(wish.runtime), *_queue(wish.runtime, settings), *_read(wish.runtime)]
+        found += [_worker(wish.runtime), *_queue(wish.runtime, wish.load, settings), *_read(wish.runtime)]
     if wish.workload is not None:
         found += _lengths(wish.workload)
     if wish.workload is not None and wish.objective is not None:
@@ -98,16 +143,19 @@ def _worker(runtime: Runtime) -> Tick:
     return Tick("warn", f"No worker on {slug} now: the grid will wait. To run it, {how}.")
 
 
-def _queue(runtime: Runtime, settings: list[int]) -> list[Tick]:
+def _queue(runtime: Runtime, load: Terms, settings: list[int]) -> list[Tick]:
     found = []
-    most = runtime.max_active_sequences
-    above = [str(s) for s in settings if most is not None and s > most]
-    if above:
+    most, mode = runtime.max_active_sequences, mode_of(load)
+    above = [s for s in settings if most is not None and mode in _FILLED and in_flight(load, s) > most]
+    if above and mode == Mode.STATIC:
+        words = " and ".join(str(s) for s in above)
         found.append(
-            Tick(
-                "warn",
-                f"At {' and '.join(above)} offered, requests above {most} active sequences wait in the runtime's queue.",
-            )
+            Tick("warn", f"In batches of {words}, items above {most} active sequences wait in the runtime's queue.")
+        )
+    elif above:
+        words = " and ".join(str(s) for s in above)
+        found.append(
+            Tick("warn", f"At {words} offered, requests above {most} active sequences wait in the runtime's queue.")
         )
     if most is None:
         found.append(

@@ -12,12 +12,15 @@ from django.shortcuts import get_object_or_404, redirect, render
 from benchmarks.access import EVERYONE, OPERATE, RUN, Person, allow, person
 from benchmarks.drafts import MIXED, DraftRefused, GridSpec, draft_grid
 from benchmarks.models import Conditions, Grid, Runtime, Workload
+from benchmarks.records.mode_words import WORDS
+from benchmarks.records.modes import Mode, Terms
 from benchmarks.registry import history
 from benchmarks.runtimes import terms
 from benchmarks.workload_views import class_lengths, class_rows
 from capacity import objectives
-from capacity.forms import OFFERED, BaseClassObjectiveFormSet, ClassObjectiveFormSet, GridForm, ObjectiveForm
+from capacity.forms import BaseClassObjectiveFormSet, ClassObjectiveFormSet, GridForm, ObjectiveForm
 from capacity.grid_plans import Wish, plan_of
+from capacity.mode_forms import OFFERED, ModeForm, StepsField, mode_called, terms_typed, was_shown
 from capacity.models import Objective
 
 Row = TypeVar("Row", bound=Model)
@@ -145,19 +148,27 @@ def grid_new(request: HttpRequest) -> HttpResponse:
     if request.POST.get("action") == "plan":
         return _grid_page(request, who, typed)
     workload = _chosen(Workload.objects.filter(team=who.team), typed.get("workload"))
-    form = GridForm(request.POST, team=who.team, classes=_class_names(workload))
-    if form.is_valid():
+    mode = mode_called(typed.get("mode"))
+    form = GridForm(request.POST, team=who.team, classes=_class_names(workload), mode=mode)
+    shown = was_shown(mode, request.POST)
+    mode_form = ModeForm(request.POST if shown else None, mode=mode)
+    valid = [form.is_valid(), mode_form.is_valid()]
+    if not shown:
+        form.add_error("mode", f"{WORDS[mode].name} needs more than was shown. Look at it below, then draw.")
+    if all(valid):
         try:
-            grid = draft_grid(spec=_spec(who, form), drawn_by=who.user, reason=form.cleaned_data["reason"])
+            grid = draft_grid(
+                spec=_spec(who, form, mode_form.terms()), drawn_by=who.user, reason=form.cleaned_data["reason"]
+            )
         except DraftRefused as refusal:
             form.add_error(None, str(refusal))
         else:
             messages.success(request, "Drawn. It starts after a host owner other than you has authorised it.")
             return redirect("grid-detail", pk=grid.pk)
-    return _grid_page(request, who, typed, form=form)
+    return _grid_page(request, who, typed, forms=(form, mode_form))
 
 
-def _spec(who: Person, form: GridForm) -> GridSpec:
+def _spec(who: Person, form: GridForm, load: Terms) -> GridSpec:
     cleaned = form.cleaned_data
     objective: Objective = cleaned["objective"]
     return GridSpec(
@@ -174,15 +185,22 @@ def _spec(who: Person, form: GridForm) -> GridSpec:
         objective_digest=objective.digest,
         objective_set_at=objective.set_at,
         conditions=form.conditions(),
+        load=load,
     )
 
 
-def _grid_page(request: HttpRequest, who: Person, typed: dict[str, Any], form: GridForm | None = None) -> HttpResponse:
+def _grid_page(
+    request: HttpRequest, who: Person, typed: dict[str, Any], forms: tuple[GridForm, ModeForm] | None = None
+) -> HttpResponse:
     runtime = _chosen(Runtime.objects.filter(team=who.team).select_related("hardware"), typed.get("runtime"))
     workload = _chosen(Workload.objects.filter(team=who.team).prefetch_related("classes"), typed.get("workload"))
     objective = _chosen(Objective.objects.filter(team=who.team).prefetch_related("classes"), typed.get("objective"))
-    names = _class_names(workload)
-    typed = {**typed, "class_names": [n for n in typed.get("class_names", []) if n in (*names, MIXED)] or names}
+    names, mode = _class_names(workload), mode_called(typed.get("mode"))
+    typed = {
+        **typed,
+        "mode": mode,
+        "class_names": [n for n in typed.get("class_names", []) if n in (*names, MIXED)] or names,
+    }
     wish = Wish(
         runtime=runtime,
         workload=workload,
@@ -193,9 +211,18 @@ def _grid_page(request: HttpRequest, who: Person, typed: dict[str, Any], form: G
         window_s=_number(typed.get("window_s")),
         warmup_s=_number(typed.get("warmup_s")),
         conditions=bool(typed.get("power_source")),
+        load=terms_typed(mode, typed),
+    )
+    form, mode_form = forms or (
+        GridForm(team=who.team, classes=names, mode=mode, initial=typed),
+        ModeForm(mode=mode, initial=typed),
     )
     context = {
-        "form": form or GridForm(team=who.team, classes=names, initial=typed),
+        "form": form,
+        "mode_form": mode_form,
+        "mode": mode,
+        "modes": [(other, WORDS[other]) for other in Mode],
+        "mode_words": WORDS[mode],
         "runtime": runtime,
         "objective": objective,
         "class_rows": class_rows(class_lengths(workload)) if workload else [],
@@ -203,7 +230,7 @@ def _grid_page(request: HttpRequest, who: Person, typed: dict[str, Any], form: G
         "word": _tools_word(runtime),
         "plan": plan_of(wish, team_id=who.team.pk, person_id=who.user.pk),
     }
-    return render(request, "capacity/grid_new.html", context, status=UNPROCESSABLE if form else 200)
+    return render(request, "capacity/grid_new.html", context, status=UNPROCESSABLE if forms else 200)
 
 
 def _tools_word(runtime: Runtime | None) -> terms.Term | None:
@@ -228,15 +255,18 @@ def _start(request: HttpRequest, who: Person) -> dict[str, Any]:
 def _from_grid(grid: Grid, who: Person) -> dict[str, Any]:
     objective = Objective.objects.filter(team=who.team, digest=grid.objective_digest).first()
     before = grid.conditions.filter(phase=Conditions.Phase.BEFORE).first()
-    usual = [str(s) for s in grid.setting_values if s in OFFERED]
+    offered = OFFERED[Mode(grid.mode)]
+    usual = [str(s) for s in grid.setting_values if s in offered]
     return {
+        "mode": grid.mode,
+        **{name: StepsField().prepare_value(v) if name == "steps" else v for name, v in grid.load.items()},
         "name": grid.name,
         "runtime": grid.runtime_id,
         "workload": grid.workload_id,
         "objective": objective.pk if objective else None,
         "class_names": grid.class_names,
         "setting_values": usual,
-        "other_settings": ", ".join(str(s) for s in grid.setting_values if s not in OFFERED),
+        "other_settings": ", ".join(str(s) for s in grid.setting_values if s not in offered),
         "repeats": grid.repeats,
         "window_s": grid.window_s,
         "warmup_s": grid.warmup_s,
@@ -248,7 +278,8 @@ def _from_grid(grid: Grid, who: Person) -> dict[str, Any]:
 def _typed(data: QueryDict) -> dict[str, Any]:
     """The form as it was sent, for showing it again unjudged."""
     lists = {name: data.getlist(name) for name in ("class_names", "setting_values")}
-    plain = {name: data[name] for name in GridForm.base_fields if name not in lists and name in data}
+    names = [*GridForm.base_fields, *ModeForm.base_fields]
+    plain = {name: data[name] for name in names if name not in lists and name in data}
     return {**plain, **lists}
 
 
