@@ -64,9 +64,12 @@ def from_log(path: Path) -> Columns:
     return from_frames(log.read_frames(path))
 
 
-def from_frames(frames: Iterable[Frame]) -> Columns:
-    """Takes the first header, the last of each other frame that comes once, and all records and readings."""
-    taken = _Taken()
+def from_frames(frames: Iterable[Frame], *, at_once: int = AT_ONCE) -> Columns:
+    """Takes the first header, the last of each other frame that comes once, and all records and readings.
+
+    Never more than `at_once` records are held as objects. Raises NoHeaderError.
+    """
+    taken = _Taken(at_once)
     for frame in frames:
         taken.take(frame)
     return taken.columns()
@@ -75,14 +78,14 @@ def from_frames(frames: Iterable[Frame]) -> Columns:
 class _Taken:
     """What has been read so far. `shift_ns` brings stamps of a resumed run onto the first header's monotonic clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int) -> None:
         self.header: Header | None = None
         self.window: Window | None = None
         self.health: ClientHealth | None = None
         self.end: End | None = None
         self.not_reported: list[NotReported] = []
         self.resumed: list[Resumed] = []
-        self.requests = _RequestRows()
+        self.requests = _RequestRows(at_once)
         self.readings = _ReadingRows()
         self.batches = _BatchRows()
         self.shift_ns = 0
@@ -138,9 +141,10 @@ class _Taken:
 
 
 class _RequestRows:
-    """Records become arrays whenever AT_ONCE of them wait or the clocks change."""
+    """Records become arrays whenever `at_once` of them wait or the clocks change."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
         self._waiting: list[RequestRecord] = []
         self._shift_ns = 0
         self._count = 0
@@ -153,7 +157,7 @@ class _RequestRows:
         self._lengths: list[Ints] = []
 
     def add(self, record: RequestRecord, shift_ns: int) -> None:
-        if shift_ns != self._shift_ns or len(self._waiting) >= AT_ONCE:
+        if shift_ns != self._shift_ns or len(self._waiting) >= self._at_once:
             self._settle()
             self._shift_ns = shift_ns
         self._waiting.append(record)

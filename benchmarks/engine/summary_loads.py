@@ -13,7 +13,7 @@ from benchmarks.stats.quantiles import tail
 from benchmarks.stats.shares import share
 
 ON_TIME_S = 0.002
-MS_PER_S = 1000.0
+NS_PER_MS = 1e6
 
 
 def open_loop(columns: Columns, issued: Issued, inside: Bools) -> OpenLoopSummary | None:
@@ -65,7 +65,7 @@ def micro_batch(columns: Columns, issued: Issued, inside: Bools) -> MicroBatchSu
         items_per_batch=items / len(numbers) if len(numbers) else None,
         added_wait_s=tail(wait_s),
         added_wait_max_s=float(wait_s.max()) if wait_s.size else None,
-        over_max_wait=int((wait_s * MS_PER_S > load.max_wait_ms).sum()),
+        over_max_wait=int((wait_ns > load.max_wait_ms * NS_PER_MS).sum()),
     )
 
 
