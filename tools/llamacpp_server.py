@@ -1,6 +1,7 @@
 """llama.cpp's own HTTP server, from the xllamacpp package, set up for measuring: `python -m tools.llamacpp_server`.
 
-Explicit slots with a KV cache each, no reuse of prompts, metrics and slots shown, loopback only. Prints one line,
+Explicit slots with a KV cache each (or one shared pool, where `--kv-unified` gives its size), no reuse of prompts,
+metrics and slots shown, loopback only. With `--embeddings` it serves vectors and no text. Prints one line,
 `listening http://127.0.0.1:PORT`, once /health answers. Ends on SIGTERM or SIGINT, and with the process that
 started it. Needs requirements-real.txt.
 """
@@ -50,8 +51,8 @@ def parameters(arguments: argparse.Namespace, model: Path, port: int) -> xllamac
     chosen.hostnames = [HOST]
     chosen.port = port
     chosen.n_parallel = arguments.slots
-    chosen.n_ctx = arguments.slots * arguments.context_per_slot
-    chosen.kv_unified = False
+    chosen.n_ctx = arguments.kv_unified or arguments.slots * arguments.context_per_slot
+    chosen.kv_unified = bool(arguments.kv_unified)
     chosen.fit_params = False
     chosen.n_batch = chosen.n_ubatch = arguments.batch
     chosen.cache_prompt = False
@@ -63,6 +64,9 @@ def parameters(arguments: argparse.Namespace, model: Path, port: int) -> xllamac
     chosen.offline = True
     chosen.cpuparams.n_threads = arguments.threads
     chosen.cpuparams_batch.n_threads = arguments.threads
+    if arguments.embeddings:
+        chosen.embedding = True
+        chosen.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     return chosen
 
 
@@ -98,6 +102,10 @@ def _arguments() -> argparse.Namespace:
         "--batch", type=int, default=256, help="tokens; a prompt in prefill is cancelled between batches"
     )
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--kv-unified", type=_multiple_of_256, metavar="TOKENS", help="one pool of so many tokens that all slots share"
+    )
+    parser.add_argument("--embeddings", action="store_true", help="serve /v1/embeddings, pooled by the mean")
     return parser.parse_args()
 
 

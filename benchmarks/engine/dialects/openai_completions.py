@@ -27,12 +27,17 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     index: int = 0
 
 
+class Timings(msgspec.Struct, frozen=True, gc=False):
+    """Only llama.cpp sends them; what they say is not used."""
+
+
 class Chunk(msgspec.Struct, frozen=True, gc=False):
     """One event of a stream or one whole body."""
 
     choices: list[Choice] | None = None
     usage: Usage | None = None
     error: ErrorBody | str | None = None
+    timings: Timings | None = None
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -107,7 +112,7 @@ def whole(answers: Sequence[Answer], body: bytes, t_ns: int) -> None:
         found = ", ".join(str(choice.index) for choice in choices) or "none"
         _fail_all(answers, f"{len(answers)} choices expected, found with index: {found}")
         return
-    _count(answers, chunk.usage)
+    _count(answers, chunk)
     for answer, choice in zip(answers, choices, strict=True):
         if choice.text:
             answer.texts.append(choice.text)
@@ -121,10 +126,13 @@ def failure(body: bytes) -> Failure:
     return failure_of_body(body)
 
 
-def _count(answers: Sequence[Answer], usage: Usage | None) -> None:
+def _count(answers: Sequence[Answer], chunk: Chunk) -> None:
+    """vLLM and SGLang count the whole list. llama.cpp, known by its `timings`, counts the first item alone (seen on
+    b11549), so of the others nothing is known."""
+    usage = chunk.usage
     if usage is None:
         return
-    if len(answers) == 1:
+    if len(answers) == 1 or chunk.timings is not None:
         answers[0].count(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
     else:
         answers[0].count_of_list(usage.prompt_tokens, usage.completion_tokens)

@@ -17,31 +17,18 @@ import pytest
 from benchmarks.runtimes import look
 from benchmarks.runtimes.metrics import read_metrics
 from benchmarks.runtimes.vocabulary import WORD_SET, WORDS
+from tests.benchmarks.runtimes.llamacpp import serving, write_model
 
 pytestmark = pytest.mark.real
-SMALL = ("--layers", "4", "--width", "512", "--vocabulary", "8192", "--type", "F16")
-
-
 SMALLEST = ("--layers", "1", "--width", "64", "--heads", "4", "--kv-heads", "2", "--vocabulary", "1024")
-
-
-def write_model(path: Path, *more: str) -> bytes:
-    subprocess.run([sys.executable, "-m", "tools.tiny_gguf", str(path), *SMALL, *more], check=True, timeout=60)
-    return path.read_bytes()
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     model = tmp_path_factory.mktemp("model") / "tiny.gguf"
     write_model(model)
-    command = [sys.executable, "-m", "tools.llamacpp_server", str(model), "--slots", "2", "--context-per-slot", "4096"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
-        assert child.stdout is not None
-        said, address, package, version = child.stdout.readline().split()
-        assert (said, package, version) == ("listening", "xllamacpp", "2026.10.11549")
+    with serving(model, "--slots", "2", "--context-per-slot", "4096") as address:
         yield address
-        child.terminate()
-        assert child.wait(10) == 0
 
 
 def ask(words: int, output_tokens: int, **more: object) -> dict[str, object]:

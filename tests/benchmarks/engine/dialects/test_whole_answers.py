@@ -64,6 +64,13 @@ def test_the_count_for_a_list_is_no_items_own():
     assert {answer.token_source for answer in two} == {TokenSource.UNKNOWN}
 
 
+def test_llama_cpps_count_for_a_list_is_its_first_items_alone():
+    body = {"choices": [choice(1, " b"), choice(0, " a")], "usage": USAGE, "timings": {"predicted_n": 5}}
+    two = taken("openai_completions", body, items=2)
+    assert [counts(answer) for answer in two] == [(7, 5, None), (None, None, None)]
+    assert [(a.batch_prompt_tokens, a.batch_output_tokens) for a in two] == [(None, None)] * 2
+
+
 # claim, data, items, outcomes, a word of the first detail
 VECTORS = [
     ("numbers", [vector(0, [0.5, -1.0])], 1, [OK], ""),
