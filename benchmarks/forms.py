@@ -1,4 +1,4 @@
-"""Forms of the registry: errors in words that say what to change. Length classes stand in lengths_forms.py."""
+"""Forms of the registry: errors in words that say what to change. Workloads stand in workload_forms.py."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from django import forms
 from django.conf import settings
 from django.utils.text import slugify
 
-from benchmarks.models import EndpointCheck, Hardware, Runtime, RuntimeKind, Team, Workload
+from benchmarks.models import EndpointCheck, Hardware, Runtime, RuntimeKind, Team
 from benchmarks.records.claims import users_claim
-from benchmarks.registry import HARDWARE_FIELDS, RUNTIME_FIELDS, WORKLOAD_FIELDS
+from benchmarks.registry import HARDWARE_FIELDS, RUNTIME_FIELDS
 
 if TYPE_CHECKING:
     HardwareModelForm = forms.ModelForm[Hardware]
     RuntimeModelForm = forms.ModelForm[Runtime]
-    WorkloadModelForm = forms.ModelForm[Workload]
 else:
-    HardwareModelForm = RuntimeModelForm = WorkloadModelForm = forms.ModelForm
+    HardwareModelForm = RuntimeModelForm = forms.ModelForm
 
 _KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,59}\Z")
 _SHA256 = re.compile(r"(?:sha256:)?[0-9a-fA-F]{64}\Z")
@@ -247,26 +246,6 @@ def _no_key_in_flags(flags: str) -> None:
         raise forms.ValidationError(
             "There is a key in these flags. Write its name, such as --api-key $VLLM_API_KEY, and change the key."
         )
-
-
-class WorkloadForm(SlugMixin, WorkloadModelForm):
-    class Meta:
-        model = Workload
-        fields = WORKLOAD_FIELDS
-        labels = {"task": "What is asked"}
-        help_texts = {
-            "seed": "The same seed gives the same prompts.",
-            "source": "Where the lengths come from, with its licence. A preset fills this in.",
-        }
-
-    def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.team = team
-        self.settle_slug(editing=self.instance.pk is not None)
-        lay_out(self, name="h", slug="h", task="h", seed="h")
-
-    def slug_taken(self, slug: str) -> bool:
-        return Workload.objects.filter(team=self.team, slug=slug).exists()
 
 
 class EndpointCheckForm(forms.Form):

@@ -36,6 +36,7 @@ _NAMED = {
     "points": "the quantiles",
 }
 _POINT = re.compile(r"p\s*(\d+(?:\.\d+)?)\s*[:= ]\s*(\d+(?:\.\d+)?)", re.IGNORECASE)
+_PAIR = re.compile(r"(\d{1,7}):(\d{1,7})", re.ASCII)
 MOST_CLASSES = 12
 
 
@@ -50,7 +51,21 @@ def points_from_text(text: str) -> tuple[tuple[float, float], ...]:
 
 
 def points_as_text(points: Sequence[tuple[float, float]]) -> str:
-    return ", ".join(f"p{round(share * 100, 4):g} {tokens:g}" for share, tokens in points)
+    return ", ".join(f"p{round(share * 100, 4):g} {tokens:.10g}" for share, tokens in points)
+
+
+def pairs_from_text(text: str) -> lengths.Pairs | None:
+    """Reads "480:12, 3100:8"; raises ValueError with a sentence."""
+    parts = [part.strip() for part in re.split(r"[,;\s]+", text) if part.strip()]
+    found = [_PAIR.fullmatch(part) for part in parts]
+    wrong = next((part for part, match in zip(parts, found, strict=True) if match is None), None)
+    if wrong is not None:
+        raise ValueError(f"“{wrong[:40]}” is not a pair of lengths. Write prompt:answer, like 480:12, 3100:8.")
+    return lengths.read_pairs([(int(m[1]), int(m[2])) for m in found if m is not None])
+
+
+def pairs_as_text(pairs: Sequence[Sequence[int]] | None) -> str:
+    return ", ".join(f"{prompt}:{output}" for prompt, output in pairs or ())
 
 
 def distribution_from(kind: str, values: Mapping[str, Any]) -> Distribution:
@@ -137,6 +152,14 @@ class LengthClassForm(forms.Form):
         super().__init__(*args, **kwargs)
         for prefix, what in (("prompt", "Prompt"), ("output", "Answer")):
             self._add_distribution(prefix, what)
+        self.fields["pairs"] = forms.CharField(
+            label="Pairs, drawn together",
+            required=False,
+            max_length=lengths.MOST_PAIRS * 18,
+            widget=forms.Textarea(attrs={"rows": 2, "placeholder": "480:12, 3100:8", "spellcheck": "false"}),
+            help_text="Prompt and answer tokens of requests, where the two depend on each other. The lengths above then only "
+            "describe them.",
+        )
         for name in self.fields:
             part = name.partition("_")[2]
             span = {"points": "", "kind": "h", "": "h"}.get(part, "q")
@@ -164,9 +187,24 @@ class LengthClassForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("DELETE") or not self.has_changed() or self.errors:
             return cleaned
+        self._clean_pairs(cleaned)
         for prefix in ("prompt", "output"):
             self._clean_distribution(prefix, cleaned)
         return cleaned
+
+    def _clean_pairs(self, cleaned: dict[str, Any]) -> None:
+        """Pairs describe themselves where no quantiles were written down for them."""
+        try:
+            pairs = cleaned["pairs"] = pairs_from_text(cleaned.get("pairs") or "")
+        except ValueError as error:
+            self.add_error("pairs", str(error))
+            return
+        for prefix, described in zip(
+            ("prompt", "output"), lengths.points_of_pairs(pairs) if pairs else (), strict=False
+        ):
+            empty = all(cleaned.get(f"{prefix}_{name}") in (None, "") for name in _NAMED)
+            if empty or not _near(cleaned.get(f"{prefix}_points") or "", described):
+                cleaned |= {f"{prefix}_kind": "quantiles", f"{prefix}_points": points_as_text(described.points)}
 
     def _clean_distribution(self, prefix: str, cleaned: dict[str, Any]) -> None:
         kind = cleaned.get(f"{prefix}_kind") or "lognormal"
@@ -175,6 +213,15 @@ class LengthClassForm(forms.Form):
             cleaned[prefix] = distribution_from(kind, values)
         except ValueError as error:
             self.add_error(f"{prefix}_kind", str(error))
+
+
+def _near(text: str, described: Quantiles) -> bool:
+    """Whether written quantiles can be those of the requests that the pairs were taken from: medians within a quarter."""
+    try:
+        wanted, found = (lengths.quantile(d, 0.5) for d in (described, Quantiles(points_from_text(text))))
+    except ValueError:
+        return False
+    return abs(found - wanted) <= max(1.0, wanted / 4)
 
 
 if TYPE_CHECKING:
@@ -211,7 +258,11 @@ class BaseLengthClassFormSet(LengthClassForms):
         total = sum(c["weight"] for c in filled)
         return [
             ClassValues(
-                c["name"], round(c["weight"] / total, 6), lengths.plain(c["prompt"]), lengths.plain(c["output"])
+                c["name"],
+                round(c["weight"] / total, 6),
+                lengths.plain(c["prompt"]),
+                lengths.plain(c["output"]),
+                c.get("pairs"),
             )
             for c in filled
         ]
@@ -236,6 +287,7 @@ def initial_of(classes: Sequence[ClassValues]) -> list[dict[str, object]]:
         {
             "name": c.name,
             "weight": round(c.weight * 100, 4),
+            "pairs": pairs_as_text(c.pairs),
             **fields_of(lengths.read(c.prompt_tokens), "prompt"),
             **fields_of(lengths.read(c.output_tokens), "output"),
         }
@@ -245,13 +297,19 @@ def initial_of(classes: Sequence[ClassValues]) -> list[dict[str, object]]:
 
 def classes_from_preset(preset: Preset) -> list[ClassValues]:
     return [
-        ClassValues(
-            c.name,
-            c.weight,
-            lengths.plain(Quantiles(points=c.prompt_points)),
-            lengths.plain(Quantiles(points=c.output_points)),
-        )
+        ClassValues(c.name, c.weight, _plain_points(c.prompt_points), _plain_points(c.output_points), c.pairs)
         for c in classes_of(preset)
+    ]
+
+
+def _plain_points(points: tuple[tuple[float, float], ...]) -> dict[str, object]:
+    return lengths.plain(Quantiles(tuple((share, float(round(tokens))) for share, tokens in points)))
+
+
+def classes_from_lengths(classes: Sequence[lengths.ClassLengths]) -> list[ClassValues]:
+    return [
+        ClassValues(c.name, c.weight, lengths.plain(c.prompt_tokens), lengths.plain(c.output_tokens), c.pairs)
+        for c in classes
     ]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 from django.conf import settings
 
+from benchmarks.engine.load import Sessions
 from benchmarks.engine.plan import CellPlan, ClassLimits, ClassPlan, Distribution, Fixed, GridLimits, Guard, Quantiles
 from benchmarks.models import Cell, Dialect, LengthClass, Workload
 from benchmarks.permits import Permit
@@ -43,8 +44,10 @@ def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
         max_tokens=permit.tokens_left,
         max_wall_s=permit.seconds_left,
         load=modes.load_of(wanted, cell.setting, trace_offsets_s=trace_offsets_s(workload)),
+        sessions=Sessions(turns=workload.turns, think_s=workload.think_s) if workload.turns > 1 else None,
+        shared_prefix_share=workload.shared_prefix_share,
         stream=not isinstance(wanted, MicroTerms) and runtime.dialect != Dialect.OPENAI_EMBEDDINGS,
-        processes=wanted.processes,
+        processes=modes.processes(wanted, cell.setting),
         client_cpus=client_cpus(),
         metrics_url=runtime.metrics_url,
         gpu_metrics_url=runtime.gpu_metrics_url,
@@ -61,7 +64,7 @@ def cell_seed(workload_seed: int, position: int, *, of: str = "") -> int:
 
 def trace_offsets_s(workload: Workload) -> Sequence[float]:
     """Seconds after its first request at which each request of the workload's trace came; empty without a trace."""
-    return getattr(workload, "arrivals_s", None) or ()
+    return tuple(workload.arrivals_s or ())
 
 
 def client_cpus() -> tuple[int, ...]:
@@ -85,6 +88,7 @@ def _class_plan(row: LengthClass, limits: GridLimits) -> ClassPlan:
         weight=row.weight,
         prompt_tokens=lengths.read(row.prompt_tokens),
         output_tokens=lengths.read(row.output_tokens),
+        pairs=lengths.read_pairs(row.pairs),
         limits=limits.classes.get(row.name, ClassLimits()),
     )
 
@@ -110,8 +114,9 @@ def _lower(*values: float | None) -> float | None:
 
 
 def largest_tokens(row: LengthClass) -> int:
-    """Prompt and output tokens of the largest request that a length class can draw."""
-    return sum(_largest(lengths.read(stored)) for stored in (row.prompt_tokens, row.output_tokens))
+    """Prompt and output tokens of the largest request that a length class can draw; the last turn holds all before."""
+    turn = sum(_largest(lengths.read(stored)) for stored in (row.prompt_tokens, row.output_tokens))
+    return turn * row.workload.turns
 
 
 def _largest(found: Distribution) -> int:

@@ -40,17 +40,20 @@ _LATER = {"dialect": Dialect.OPENAI_CHAT}
 """Fields that came later, with the value that every older row has: as such they leave the digest as it was."""
 RUNTIME_FIELDS = ("name", "hardware", *RUNTIME_MEASURED, "notes")
 WORKLOAD_MEASURED = ("seed", "task", "source")
-WORKLOAD_FIELDS = ("name", *WORKLOAD_MEASURED, "notes")
+# Later than the first workloads: at their defaults they are left out of a digest, so that older digests stay what they are.
+WORKLOAD_LATER = ("shared_prefix_share", "turns", "think_s", "arrivals_s")
+WORKLOAD_FIELDS = ("name", *WORKLOAD_MEASURED, *WORKLOAD_LATER, "notes")
 
 
 @dataclass(frozen=True, slots=True)
 class ClassValues:
-    """One length class as it is kept; the distributions are plain JSON."""
+    """One length class as it is kept; the distributions are plain JSON. Pairs are (prompt tokens, output tokens)."""
 
     name: str
     weight: float
     prompt_tokens: Mapping[str, object]
     output_tokens: Mapping[str, object]
+    pairs: Sequence[Sequence[int]] | None = None
 
 
 # --- hosts -----------------------------------------------------------------------------------------------------------
@@ -160,28 +163,50 @@ def workload_in_use(workload: Workload) -> bool:
 
 
 def classes_of(workload: Workload) -> list[ClassValues]:
-    return [ClassValues(c.name, c.weight, c.prompt_tokens, c.output_tokens) for c in workload.classes.all()]
+    return [ClassValues(c.name, c.weight, c.prompt_tokens, c.output_tokens, c.pairs) for c in workload.classes.all()]
 
 
 def digest_of_workload(workload: Workload, classes: Sequence[ClassValues]) -> str:
-    """SHA-256 over seed, task, source and every length class in its order."""
+    """SHA-256 over all that is sent: seed, task, source, sessions, every length class in its order."""
     kept = _workload_kept(workload, classes)
-    return audit.digest_of({name: kept[name] for name in (*WORKLOAD_MEASURED, "classes")})
+    defaults = Workload()
+    later = [name for name in WORKLOAD_LATER if kept[name] != getattr(defaults, name)]
+    return audit.digest_of({name: kept[name] for name in (*WORKLOAD_MEASURED, *later, "classes")})
 
 
 def _write_classes(workload: Workload, classes: Sequence[ClassValues]) -> None:
     LengthClass.objects.bulk_create(
         LengthClass(
             workload=workload, position=i, name=c.name, weight=c.weight,
-            prompt_tokens=dict(c.prompt_tokens), output_tokens=dict(c.output_tokens),
+            prompt_tokens=dict(c.prompt_tokens), output_tokens=dict(c.output_tokens), pairs=_plain_pairs(c),
         )
         for i, c in enumerate(classes)
     )  # fmt: skip
 
 
 def _workload_kept(workload: Workload, classes: Sequence[ClassValues]) -> Changes:
-    lengths = [[c.name, float(c.weight), dict(c.prompt_tokens), dict(c.output_tokens)] for c in classes]
-    return {**_kept(workload, WORKLOAD_FIELDS), "classes": lengths}
+    lengths = [
+        [
+            c.name,
+            float(c.weight),
+            dict(c.prompt_tokens),
+            dict(c.output_tokens),
+            *([pairs] if (pairs := _plain_pairs(c)) else []),
+        ]
+        for c in classes
+    ]
+    return {**_kept(workload, WORKLOAD_FIELDS), "arrivals_s": _arrivals_line(workload), "classes": lengths}
+
+
+def _arrivals_line(workload: Workload) -> str | None:
+    """The arrivals by their digest: ten thousand numbers have no place in an event."""
+    if not workload.arrivals_s:
+        return None
+    return f"{len(workload.arrivals_s):,} arrivals, SHA-256 {audit.digest_of(workload.arrivals_s)}"
+
+
+def _plain_pairs(values: ClassValues) -> list[list[int]] | None:
+    return [list(pair) for pair in values.pairs] if values.pairs else None
 
 
 # --- looks at an endpoint --------------------------------------------------------------------------------------------
@@ -208,7 +233,9 @@ def ask_endpoint(*, team: Team, by: AbstractBaseUser, hardware: Hardware, check:
 _FIELD_WORDS = {
     "cpu": "CPU", "ram_gib": "RAM, GiB", "gpu": "GPU", "gpu_count": "GPUs", "vram_gib": "VRAM, GiB",
     "power_cap_w": "power cap, W", "api_key_name": "API key name", "model_name": "model", "hardware": "host",
-    "classes": "length classes", "max_temperature_c": "GPU temperature, °C", "max_power_w": "GPU power, W",
+    "classes": "length classes", "shared_prefix_share": "shared beginning, share of the prompt",
+    "turns": "turns of a conversation", "think_s": "pause between turns, s", "arrivals_s": "arrivals of the trace",
+    "max_temperature_c": "GPU temperature, °C", "max_power_w": "GPU power, W",
     "metrics_url": "runtime metrics", "gpu_metrics_url": "GPU metrics", "max_vram_share": "VRAM share",
 }  # fmt: skip
 

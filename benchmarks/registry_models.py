@@ -6,10 +6,12 @@ A runtime or workload has a slug and a version: once measured it does not change
 from __future__ import annotations
 
 from django.conf import settings
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.urls import reverse
+
+MOST_TURNS = 50
 
 
 class Role(models.TextChoices):
@@ -255,8 +257,31 @@ class Workload(Versioned):
             ("words", "Words of a fixed vocabulary (right by construction)"),
             ("echo", "Repeat a sentence"),
             ("arithmetic", "Add two numbers"),
+            ("json", "One JSON object to a schema"),
+            ("label", "Choose one of four labels"),
         ],
         default="words",
+    )
+    shared_prefix_share = models.FloatField(
+        "Shared beginning",
+        default=0.0,
+        validators=[MinValueValidator(0), MaxValueValidator(0.95)],
+        help_text="Share of each prompt that is one text in all of them, such as a system prompt. Caches serve it.",
+    )
+    turns = models.PositiveSmallIntegerField(
+        "Turns of a conversation",
+        default=1,
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_TURNS)],
+        help_text="Above 1, each request carries the conversation so far; lengths are those of one new message.",
+    )
+    think_s = models.FloatField(
+        "Pause between turns",
+        default=0.0,
+        validators=[MinValueValidator(0), MaxValueValidator(3600)],
+        help_text="Seconds from the end of an answer to the next turn of the same conversation.",
+    )
+    arrivals_s = models.JSONField(
+        null=True, blank=True, editable=False, help_text="Arrivals of the trace, seconds after its first request."
     )
 
     class Meta:
@@ -270,7 +295,8 @@ class Workload(Versioned):
 class LengthClass(models.Model):
     """One class of request lengths: how often it comes, how long its prompts and answers are (tokens).
 
-    A distribution is {"kind": "fixed"|"uniform"|"normal"|"lognormal"|"quantiles", ...}; engine.lengths reads it.
+    A distribution is {"kind": "fixed"|"uniform"|"normal"|"lognormal"|"quantiles", ...}; engine.lengths reads it. With
+    pairs, [[prompt, output], ...], the two lengths are drawn together and the distributions only describe them.
     """
 
     workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="classes")
@@ -279,6 +305,7 @@ class LengthClass(models.Model):
     weight = models.FloatField(validators=[MinValueValidator(0.0001)])
     prompt_tokens = models.JSONField()
     output_tokens = models.JSONField()
+    pairs = models.JSONField(null=True, blank=True)
 
     class Meta:
         ordering = ["position"]

@@ -20,12 +20,12 @@ from benchmarks.forms import HardwareForm, RuntimeForm
 from benchmarks.grid_models import Grid
 from benchmarks.models import Hardware, Runtime, RuntimeKind, Workload
 from benchmarks.runtimes import terms
-from benchmarks.workload_views import workload_detail, workload_edit, workload_list, workload_new
+from benchmarks.workload_views import workload_detail, workload_edit, workload_import, workload_list, workload_new
 
 __all__ = [
     "audit_list", "endpoint_check", "endpoint_check_detail", "hardware_detail", "hardware_edit", "hardware_list",
     "hardware_new", "runtime_detail", "runtime_edit", "runtime_list", "runtime_new", "workload_detail", "workload_edit",
-    "workload_list", "workload_new",
+    "workload_import", "workload_list", "workload_new",
 ]  # fmt: skip
 
 Versioned = TypeVar("Versioned", Runtime, Workload)

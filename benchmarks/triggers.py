@@ -57,6 +57,9 @@ _RUNTIME = (
     "slug", "version", "digest", "hardware_id", "kind", "runtime_version", "endpoint", "model_name", "model_digest", "flags",
     "dialect", "batching_mode", "max_active_sequences", "context_per_sequence_tokens", "metrics_url", "gpu_metrics_url",
 )  # fmt: skip
+_WORKLOAD = (
+    "slug", "version", "digest", "seed", "task", "shared_prefix_share", "turns", "think_s", "arrivals_s",
+)  # fmt: skip
 _LEAVE = (
     "grid_id", "grid_digest", "requested_by_id", "authorized_by_id", "authorized_at", "target", "valid_from", "valid_until",
     "max_concurrency", "max_requests", "max_tokens", "max_minutes", "max_temperature_c", "max_power_w",
@@ -161,7 +164,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "measured_workload", "benchmarks_workload", "UPDATE", "a measured workload never changes: make a new version",
-        changes=("slug", "version", "digest", "seed", "task"), when=_used("workload_id", "OLD.id"), needs=_MEASURED,
+        changes=_WORKLOAD, when=_used("workload_id", "OLD.id"), needs=_MEASURED,
     ),
     *(
         Rule(

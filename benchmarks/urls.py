@@ -18,6 +18,7 @@ urlpatterns = [
     path("runtimes/<slug:slug>/<int:version>/edit/", registry.runtime_edit, name="runtime-edit"),
     path("workloads/", registry.workload_list, name="workload-list"),
     path("workloads/new/", registry.workload_new, name="workload-new"),
+    path("workloads/import/", registry.workload_import, name="workload-import"),
     path("workloads/<slug:slug>/<int:version>/", registry.workload_detail, name="workload-detail"),
     path("workloads/<slug:slug>/<int:version>/edit/", registry.workload_edit, name="workload-edit"),
     path("audit/", registry.audit_list, name="audit-list"),

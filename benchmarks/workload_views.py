@@ -11,20 +11,22 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
 
 from benchmarks import registry
-from benchmarks.access import EVERYONE, OPERATE, allow, person
-from benchmarks.forms import WorkloadForm
+from benchmarks.access import EVERYONE, OPERATE, allow, person, posted
 from benchmarks.imports.preset_table import PRESETS, preset_called
 from benchmarks.imports.presets import Preset
 from benchmarks.lengths_forms import (
     DEFAULT_CLASSES,
     BaseLengthClassFormSet,
     LengthClassFormSet,
+    classes_from_lengths,
     classes_from_preset,
     initial_of,
     with_one_more_class,
 )
 from benchmarks.models import Workload
-from benchmarks.records import lengths
+from benchmarks.records import lengths, linter
+from benchmarks.records.trace_drafts import TraceDraft, notes_text, source_line
+from benchmarks.workload_forms import TraceForm, WorkloadForm, arrivals_as_text
 
 UNPROCESSABLE = 422
 
@@ -57,6 +59,18 @@ def workload_new(request: HttpRequest) -> HttpResponse:
     return _form_page(request, form, _formset(start), preset=preset)
 
 
+@allow(OPERATE)
+def workload_import(request: HttpRequest) -> HttpResponse:
+    """A trace file, read and shown as the form of a workload; nothing is kept before that form is sent."""
+    form = TraceForm(posted(request), request.FILES or None)
+    if not form.is_valid():
+        status = UNPROCESSABLE if form.is_bound else 200
+        return render(request, "benchmarks/workload_import.html", {"form": form}, status=status)
+    draft = form.draft
+    start = WorkloadForm(team=person(request).team, initial=_initial_from_trace(draft))
+    return _form_page(request, start, _formset(classes_from_lengths(draft.classes)), trace=draft)
+
+
 @allow(EVERYONE)
 def workload_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     who = person(request)
@@ -69,7 +83,8 @@ def workload_detail(request: HttpRequest, slug: str, version: int) -> HttpRespon
         "newest": versions[0],
         "in_use": registry.workload_in_use(workload),
         "classes": class_rows(classes),
-        "warnings": lengths.warnings_about(classes),
+        "paired": any(c.pairs for c in classes),
+        "warnings": linter.warnings_about(_sent(workload, classes), _contexts(workload)),
         "grids": workload.grids.select_related("runtime")[:10],
         "history": registry.history(who.team.pk, f"workload {slug}"),
     }
@@ -96,9 +111,28 @@ def workload_edit(request: HttpRequest, slug: str, version: int) -> HttpResponse
 
 def class_lengths(workload: Workload) -> list[lengths.ClassLengths]:
     return [
-        lengths.ClassLengths(c.name, c.weight, lengths.read(c.prompt_tokens), lengths.read(c.output_tokens))
+        lengths.ClassLengths(
+            c.name, c.weight, lengths.read(c.prompt_tokens), lengths.read(c.output_tokens), lengths.read_pairs(c.pairs)
+        )
         for c in workload.classes.all()
     ]
+
+
+def _sent(workload: Workload, classes: list[lengths.ClassLengths]) -> linter.Sent:
+    return linter.Sent(
+        classes=classes,
+        task=workload.task,
+        source=workload.source,
+        shared_prefix_share=workload.shared_prefix_share,
+        turns=workload.turns,
+        arrivals_s=workload.arrivals_s or (),
+    )
+
+
+def _contexts(workload: Workload) -> dict[str, int]:
+    """Context per sequence of each runtime that a grid sent this workload to, where it is known."""
+    rows = workload.grids.order_by().values_list("runtime__name", "runtime__context_per_sequence_tokens").distinct()
+    return {name: tokens for name, tokens in rows if tokens is not None}
 
 
 def class_rows(classes: list[lengths.ClassLengths]) -> list[dict[str, Any]]:
@@ -112,6 +146,7 @@ def class_rows(classes: list[lengths.ClassLengths]) -> list[dict[str, Any]]:
             "output": lengths.p10_p50_p90(c.output_tokens),
             "prompt_words": lengths.in_words(c.prompt_tokens),
             "output_words": lengths.in_words(c.output_tokens),
+            "pairs": len(c.pairs) if c.pairs else None,
         }
         for c in classes
     ]
@@ -140,6 +175,15 @@ def _initial_from(preset: Preset | None) -> dict[str, str]:
     return {"name": preset.title, "slug": slugify(preset.title), "source": preset.source}
 
 
+def _initial_from_trace(draft: TraceDraft) -> dict[str, object]:
+    return {
+        "name": draft.title,
+        "source": source_line(draft),
+        "notes": notes_text(draft),
+        "arrivals": arrivals_as_text(draft.arrivals_s),
+    }
+
+
 def _workload(request: HttpRequest, slug: str, version: int) -> Workload:
     rows = Workload.objects.select_related("created_by").prefetch_related("classes")
     return get_object_or_404(rows, team=person(request).team, slug=slug, version=version)
@@ -160,6 +204,7 @@ def _form_page(
     *,
     workload: Workload | None = None,
     preset: Preset | None = None,
+    trace: TraceDraft | None = None,
 ) -> HttpResponse:
     adding = "add_class" in request.POST
     context = {
@@ -168,6 +213,8 @@ def _form_page(
         "workload": workload,
         "in_use": workload is not None and registry.workload_in_use(workload),
         "preset": preset,
+        "trace": trace,
+        "trace_rows": class_rows([*trace.classes]) if trace else [],
         "adding": adding,
         "presets": PRESETS,
     }

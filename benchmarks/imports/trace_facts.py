@@ -51,13 +51,15 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Correlations of prompt and answer length are None where one of them never changes."""
+    """Correlations of prompt and answer length are None where one of them never changes. `even_lengths`: both are spread
+    as if drawn evenly between their least and most."""
 
     requests: int
     prompt: Spread
     output: Spread
     pearson: float | None
     spearman: float | None
+    even_lengths: bool
     arrivals: Arrivals | None
 
 
@@ -69,6 +71,7 @@ def facts_of(trace: Trace) -> Facts:
         output=spread_of(output),
         pearson=_correlation(prompt.astype(np.float64), output.astype(np.float64)),
         spearman=_correlation(ranks(prompt), ranks(output)),
+        even_lengths=_uniform(prompt) and _uniform(output),
         arrivals=arrivals_of(trace.offsets_s) if trace.offsets_s is not None and len(trace) > 1 else None,
     )
 
@@ -142,13 +145,17 @@ def warnings_about(trace: Trace, facts: Facts) -> list[str]:
         )
     if trace.prompt_tokens.std() == 0 and trace.output_tokens.std() == 0 and facts.requests > 1:
         found.append("All requests have the same lengths. Production varies; this was made by a program.")
-    made_up = _uniform(trace.prompt_tokens) and _uniform(trace.output_tokens)
-    if made_up:
+    if facts.even_lengths:
         found.append("Prompt and answer lengths are spread evenly between their least and most: made by a program.")
     found += _about_arrivals(facts.arrivals)
-    if trace.layout.startswith("burstgpt") and (made_up or _even(facts.arrivals)):
+    if made_up(trace.layout, facts):
         found.append("This has BurstGPT's columns but not its data. Do not name BurstGPT as the source.")
     return found
+
+
+def made_up(layout: str, facts: Facts) -> bool:
+    """Whether a file with BurstGPT's columns holds something else, as one public copy does."""
+    return layout.startswith("burstgpt") and (facts.even_lengths or _even(facts.arrivals))
 
 
 def _even(arrivals: Arrivals | None) -> bool:

@@ -9,24 +9,31 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import NormalDist
 
 import msgspec
 
+from benchmarks.engine.lengths import quantile as quantile
 from benchmarks.engine.plan import Distribution, Fixed, Lognormal, Normal, Quantiles, Uniform
 
 MOST_TOKENS = 1_000_000
+MOST_PAIRS = 1_000
 _LEAST_SHARE, _MOST_SHARE = 0.02, 0.95
+_FEW_PAIRS = 20
+_SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+
+Pairs = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ClassLengths:
-    """One length class: its share of the requests (any positive weight) and both distributions."""
+    """One length class: its share of the requests (any positive weight) and both distributions. Where there are pairs
+    the two lengths are drawn together, and the distributions describe them."""
 
     name: str
     weight: float
     prompt_tokens: Distribution
     output_tokens: Distribution
+    pairs: Pairs | None = None
 
 
 def read(value: object) -> Distribution:
@@ -39,6 +46,33 @@ def read(value: object) -> Distribution:
     if wrong:
         raise ValueError(wrong)
     return distribution
+
+
+def read_pairs(value: object) -> Pairs | None:
+    """Pairs of (prompt, output) tokens from plain JSON; None where there are none. Raises ValueError with a sentence."""
+    if not value:
+        return None
+    try:
+        pairs = msgspec.convert(value, Pairs)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"These are not pairs of lengths: {error}.") from error
+    if len(pairs) > MOST_PAIRS:
+        raise ValueError(f"A class has at most {MOST_PAIRS:,} pairs of lengths, not {len(pairs):,}.")
+    wrong = next((fault for pair in pairs for tokens in pair if (fault := _outside(tokens))), None)
+    if wrong:
+        raise ValueError(wrong)
+    return pairs
+
+
+def points_of_pairs(pairs: Pairs) -> tuple[Quantiles, Quantiles]:
+    """The quantiles of prompts and of answers that describe pairs, in whole tokens."""
+    prompt, output = ((sorted(column)) for column in zip(*pairs, strict=True))
+    return _described(prompt), _described(output)
+
+
+def _described(ordered: Sequence[int]) -> Quantiles:
+    places = [round(share * (len(ordered) - 1)) for share in _SHARES]
+    return Quantiles(tuple((share, float(ordered[place])) for share, place in zip(_SHARES, places, strict=True)))
 
 
 def plain(distribution: Distribution) -> dict[str, object]:
@@ -97,28 +131,6 @@ def _points(points: tuple[tuple[float, float], ...]) -> str | None:
     return _outside(tokens[0]) or _outside(tokens[-1])
 
 
-def quantile(distribution: Distribution, share: float) -> float:
-    """Length in tokens below which `share` (0 to 1, both excluded) of the requests lie; clipped to least and most."""
-    match distribution:
-        case Fixed(tokens=tokens):
-            return float(tokens)
-        case Uniform(low=low, high=high):
-            return low + share * (high - low)
-        case Normal(mean=mean, sd=sd, low=low, high=high):
-            return min(max(mean + sd * NormalDist().inv_cdf(share), low), high)
-        case Lognormal(median=median, sigma=sigma, low=low, high=high):
-            return min(max(median * math.exp(sigma * NormalDist().inv_cdf(share)), low), high)
-        case Quantiles(points=points):
-            return _between(points, share)
-
-
-def _between(points: tuple[tuple[float, float], ...], share: float) -> float:
-    for (left, low), (right, high) in pairwise(points):
-        if share <= right:
-            return low + (share - left) / (right - left) * (high - low)
-    return points[-1][1]
-
-
 def p10_p50_p90(distribution: Distribution) -> tuple[int, int, int]:
     low, middle, high = (round(quantile(distribution, share)) for share in (0.1, 0.5, 0.9))
     return low, middle, high
@@ -139,12 +151,8 @@ def in_words(distribution: Distribution) -> str:
 
 
 def warnings_about(classes: Sequence[ClassLengths]) -> list[str]:
-    """What makes a test of this workload look better, or tell less, than production would."""
-    found = [
-        f"{c.name}: every prompt and every answer has the same length. Production varies."
-        for c in classes
-        if _identical(c)
-    ]
+    """What makes a test of these lengths look better, or tell less, than production would."""
+    found = [text for c in classes if (text := _same_lengths(c))]
     if len(classes) == 1:
         found.append("One length class only: whether short requests suffer beside long ones will not be seen.")
     total = sum(c.weight for c in classes)
@@ -159,15 +167,27 @@ def warnings_about(classes: Sequence[ClassLengths]) -> list[str]:
     return found + _twins(classes)
 
 
-def _identical(c: ClassLengths) -> bool:
-    return all(quantile(d, 0.01) == quantile(d, 0.99) for d in (c.prompt_tokens, c.output_tokens))
+def never_changes(distribution: Distribution) -> bool:
+    return quantile(distribution, 0.01) == quantile(distribution, 0.99)
+
+
+def _same_lengths(c: ClassLengths) -> str | None:
+    """Identical lengths, or so few different ones that they nearly are."""
+    prompt, output = never_changes(c.prompt_tokens), never_changes(c.output_tokens)
+    if c.pairs is not None and 1 < len(set(c.pairs)) < _FEW_PAIRS:
+        return f"{c.name}: only {len(set(c.pairs))} different pairs of lengths. Production varies more."
+    if prompt and output:
+        return f"{c.name}: every prompt and every answer has the same length. Production varies."
+    if prompt or output:
+        return f"{c.name}: every {'prompt' if prompt else 'answer'} has the same length. Production varies."
+    return None
 
 
 def _twins(classes: Sequence[ClassLengths]) -> list[str]:
-    seen: dict[tuple[Distribution, Distribution], str] = {}
+    seen: dict[tuple[Distribution, Distribution, Pairs | None], str] = {}
     found = []
     for c in classes:
-        first = seen.setdefault((c.prompt_tokens, c.output_tokens), c.name)
+        first = seen.setdefault((c.prompt_tokens, c.output_tokens, c.pairs), c.name)
         if first != c.name:
             found.append(f"{first} and {c.name} have the same lengths: they measure one class twice.")
     return found

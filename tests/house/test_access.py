@@ -82,6 +82,7 @@ TABLE: dict[str, frozenset[Role]] = {
     "endpoint-check-detail": EVERYONE,
     "workload-list": EVERYONE,
     "workload-new": OPERATE,
+    "workload-import": OPERATE,
     "workload-detail": EVERYONE,
     "workload-edit": OPERATE,
     "audit-list": EVERYONE,
