@@ -4,28 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import time
+from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.engine.exchange import Exchange
 from benchmarks.engine.plan import CellPlan
-from benchmarks.engine.terms import ClientHealth
+from benchmarks.engine.terms import ClientHealth, RequestRecord
 
 LAG_EVERY_S = 0.01
 MAX_LAG_MS = 5.0
 MAX_LAG_OF_OBJECTIVE = 0.05
 MAX_CPU_SHARE = 0.80
+MAX_LATE_MS = 5.0
+MAX_CONNECTION_WAIT_SHARE = 0.01
+NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was watched over a window, in milliseconds but for the share and the counts."""
+
+    lags_ms: Sequence[float]
+    cpu_share: float | None
+    send_late_ms: Sequence[float]
+    dispatch_ms: Sequence[float] = ()
+    connect_ms: Sequence[float] = ()
+    waited_for_connection: int = 0
 
 
 class Monitor:
     """Watches the loop and the process between `start` and `stop`; the numbers are turned into a verdict afterwards."""
 
     def __init__(self) -> None:
-        self.lags_ms: list[float] = []
-        self.send_late_ms: list[float] = []
+        self._lags_ms = array("d")
+        self._late_ms = array("d")
+        self._dispatch_ms = array("d")
+        self._connect_ms = array("d")
+        self._waited = 0
         self._task: asyncio.Task[None] | None = None
         self._began: tuple[float, float] | None = None
-        self.cpu_share: float | None = None
+        self._cpu_share: float | None = None
 
     def start(self) -> None:
         self._began = (time.monotonic(), time.process_time())
@@ -37,17 +58,31 @@ class Monitor:
         self._task.cancel()
         self._task = None
         wall_s = time.monotonic() - self._began[0]
-        self.cpu_share = (time.process_time() - self._began[1]) / wall_s if wall_s > 0 else None
+        self._cpu_share = (time.process_time() - self._began[1]) / wall_s if wall_s > 0 else None
 
-    def sent(self, t_scheduled_ns: int, t_sent_ns: int) -> None:
-        """One request on an open connection: what passed between its plan and its last written byte was ours."""
-        self.send_late_ms.append((t_sent_ns - t_scheduled_ns) / 1e6)
+    def sent(self, exchange: Exchange, record: RequestRecord) -> None:
+        """One request of the window that was sent. A connection that had to be opened is counted apart: what passed
+        otherwise between the plan and the last written byte was ours."""
+        assert record.t_sent_ns is not None
+        ours_ns = record.t_sent_ns - exchange.t_ready_ns - exchange.connect_ns
+        self._dispatch_ms.append(ours_ns / NS_PER_MS)
+        self._late_ms.append(
+            (exchange.t_ready_ns - (record.gathered_ns or record.t_scheduled_ns) + ours_ns) / NS_PER_MS
+        )
+        if exchange.connect_ns:
+            self._connect_ms.append(exchange.connect_ns / NS_PER_MS)
+            self._waited += exchange.wanted_connection
+
+    def readings(self) -> Seen:
+        return Seen(
+            self._lags_ms, self._cpu_share, self._late_ms, self._dispatch_ms, self._connect_ms, self._waited
+        )  # fmt: skip
 
     async def _watch(self) -> None:
         while True:
             due = time.monotonic() + LAG_EVERY_S
             await asyncio.sleep(LAG_EVERY_S)
-            self.lags_ms.append(max(0.0, time.monotonic() - due) * 1000)  # a loop may count in whole milliseconds
+            self._lags_ms.append(max(0.0, time.monotonic() - due) * 1000)  # a loop may count in whole milliseconds
 
 
 def lag_limit_ms(plan: CellPlan) -> float:
@@ -57,28 +92,38 @@ def lag_limit_ms(plan: CellPlan) -> float:
     return min([MAX_LAG_MS, *(MAX_LAG_OF_OBJECTIVE * 1000 * t for t in times)])
 
 
-def verdict(
-    plan: CellPlan, *, lags_ms: Sequence[float], cpu_share: float | None, send_late_ms: Sequence[float]
-) -> ClientHealth:
-    """Client-limited where lag or CPU is above its limit; `why` names each.
+def verdict(plan: CellPlan, seen: Seen, *, sends_are_due: bool) -> ClientHealth:
+    """Client-limited where lag, CPU, waiting for connections or, in an open loop, lateness is above its limit; `why`
+    names each.
 
-    Lateness of sends is recorded and not judged here: in a closed loop no request is due at a time of its own, the next
-    one starts when a slot is free, and what passes until it is written stands in the user view.
+    In a closed loop lateness is recorded and not judged: no request is due at a time of its own, the next one starts
+    when a slot is free, and what passes until it is written stands in the user view.
     """
-    lag_p99, late_p99, lag_limit = _p99(lags_ms), _p99(send_late_ms), lag_limit_ms(plan)
+    lag_p99, late_p99, lag_limit = _p99(seen.lags_ms), _p99(seen.send_late_ms), lag_limit_ms(plan)
+    sent = len(seen.send_late_ms)
+    waited = seen.waited_for_connection / sent if sent else None
     why = []
     if lag_p99 is not None and lag_p99 > lag_limit:
         why.append(f"event-loop lag p99 {lag_p99:.1f} ms, limit {lag_limit:g} ms")
-    if cpu_share is not None and cpu_share > MAX_CPU_SHARE:
-        why.append(f"client used {cpu_share:.0%} of a core, limit {MAX_CPU_SHARE:.0%}")
+    if seen.cpu_share is not None and seen.cpu_share > MAX_CPU_SHARE:
+        why.append(f"client used {seen.cpu_share:.0%} of a core, limit {MAX_CPU_SHARE:.0%}")
+    if sends_are_due and late_p99 is not None and late_p99 > MAX_LATE_MS:
+        why.append(f"sends late by p99 {late_p99:.1f} ms, limit {MAX_LATE_MS:g} ms")
+    if waited is not None and waited > MAX_CONNECTION_WAIT_SHARE:
+        why.append(f"{waited:.1%} of requests waited for a connection, limit {MAX_CONNECTION_WAIT_SHARE:.0%}")
     return ClientHealth(
         loop_lag_p99_ms=lag_p99,
-        cpu_share=cpu_share,
+        cpu_share=seen.cpu_share,
         send_late_p99_ms=late_p99,
         client_limited=bool(why),
         why="; ".join(why),
+        dispatch_p99_ms=_p99(seen.dispatch_ms),
+        connect_p99_ms=_p99(seen.connect_ms),
+        connection_wait_share=waited,
+        loop_lag_max_ms=max(seen.lags_ms, default=None),
+        stalls=sum(lag > MAX_LAG_MS for lag in seen.lags_ms),
     )
 
 
 def _p99(values: Sequence[float]) -> float | None:
-    return float(np.quantile(np.asarray(values), 0.99, method="inverted_cdf")) if values else None
+    return float(np.quantile(np.asarray(values), 0.99, method="inverted_cdf")) if len(values) else None

@@ -9,7 +9,9 @@ import msgspec
 
 class Stage(StrEnum):
     STARTING = "starting"
+    READY = "ready"  # one process of several waits for the others, before the first request
     WARMUP = "warmup"
+    WARM = "warm"  # and before the window
     WINDOW = "window"
     DRAIN = "drain"
     ENDED = "ended"

@@ -1,9 +1,9 @@
-"""One cell, closed loop: a fixed number of requests kept in flight, warm-up handed over, then the window, then the
-drain.
+"""One cell: its clock, its guard, its records. How requests are offered is the driver's: warm-up handed over, then the
+window, then the drain.
 
-A request belongs to warm-up or window by the time it was issued, so load does not fall between the two. Nothing is
-issued after the window; requests in flight then finish within their own limits. Every issued request leaves exactly one
-record.
+A request belongs to warm-up or window by the time it was due, so load does not fall between the two. Nothing is issued
+after the window; requests in flight then finish within their own limits. Every issued request leaves exactly one record
+per attempt.
 """
 
 from __future__ import annotations
@@ -13,32 +13,45 @@ import contextlib
 import gc
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import numpy as np
 
 from benchmarks.engine import guard, health
+from benchmarks.engine.exchange import Due, Exchange
+from benchmarks.engine.load import Closed
 from benchmarks.engine.log import LogWriter
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.progress import Progress, Stage
-from benchmarks.engine.prompts import Prepared, Workload
-from benchmarks.engine.terms import End, NotReported, Outcome, Phase, Reading, RequestRecord, Window
-from benchmarks.engine.wire import Exchange, Slot, tls_context
+from benchmarks.engine.prompts import Prepared
+from benchmarks.engine.schedule import Ints
+from benchmarks.engine.supply import Shard, Supply
+from benchmarks.engine.terms import (
+    BatchRecord,
+    End,
+    NotReported,
+    Outcome,
+    Phase,
+    Reading,
+    RequestRecord,
+    Window,
+)
+from benchmarks.engine.wire import Slot, Target
 
 NS = 1_000_000_000
 MAX_WARMUP_S = 30.0
 WARMUP_TURNS = 2  # warm-up ends once this many requests per slot have finished, and warmup_s have passed
-STAGGER_S = 0.5  # starts are spread over at most this long, so that the burst is not the measurement
-STAGGER_PER_SLOT_S = 0.01
-MAX_RETRY_AFTER_S = 5.0
-REFUSED_PAUSE_S = 0.25  # without it a refusing server would burn the request ceiling in milliseconds
 TICK_S = 0.05
 PROGRESS_EVERY_S = 1.0
-BUILD_AHEAD_S = 0.25
-# During the cell more are built at each tick, between answers rather than before a send.
-TOP_UP_TO = 500
-TOP_UP_S = 0.0005
-PAUSE_AFTER = frozenset(
-    {Outcome.REJECTED, Outcome.REFUSED, Outcome.SERVER_ERROR, Outcome.CONNECT_ERROR, Outcome.CLIENT_FAULT}
-)
+BUILD_AHEAD_S = 0.15
+# While warm-up runs more requests are built at each tick, so that the window builds few; in the window only what is
+# short, between answers rather than before a send.
+WARMUP_BUILD_S = 0.01
+WINDOW_BUILD_S = 0.001
+BUILT_AHEAD = 20_000
+BUILT_AT_LEAST = 64
+FAR_NS = 2**62
+Readings = Callable[[], Iterable[Reading | NotReported]]
 
 
 class Cell:
@@ -49,187 +62,311 @@ class Cell:
         plan: CellPlan,
         writer: LogWriter,
         *,
-        take_readings: Callable[[], Iterable[Reading | NotReported]],
+        take_readings: Readings,
         show: Callable[[Progress], None],
+        shard: Shard | None = None,
+        told_when: bool = False,
     ) -> None:
-        self._plan = plan
+        """`told_when`: this is one process of several, and its parent says when the window begins."""
+        self.plan = plan
+        self.shard = shard or Shard()
+        self.arrival_seed = plan.arrival_seed or plan.seed
+        self.began_ns = 0
+        self.interrupted: Outcome | None = None
+        self._told_when = told_when
         self._writer = writer
         self._take_readings = take_readings
         self._show = show
-        self._workload = Workload(plan)
-        self._prepared: deque[Prepared] = deque()
+        self._supply = Supply(plan, self.shard)
+        self._target = Target(plan)
         self._slots: list[Slot] = []
         self._monitor = health.Monitor()
         self._latest = guard.Latest(values={})
         self._recent: deque[guard.Seen] = deque(maxlen=plan.guard.error_share_over)
         self._limits = {c.name: c.limits for c in plan.classes}
+        self._unwritten: deque[Exchange] = deque()
+        self._begin: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
+        self._on_stop: list[Callable[[], None]] = []
         self._stage = Stage.STARTING
         self._reason = ""
-        self._interrupt_as: Outcome | None = None
         self._began_s = 0.0
         self._window_start_ns: int | None = None
         self._window_end_ns: int | None = None
-        self._sent = self._finished = self._ok = self._tokens = 0
+        self._planned: int | None = None
+        self._finished = self._ok = 0
 
-    def command(self, word: str) -> None:
-        """`drain`: issue no more and let answers finish. `cancel`: end the requests in flight too. Other words:
-        nothing."""
+    # For people and parents.
+
+    def command(self, words: str) -> None:
+        """`drain`: issue no more and let answers finish. `cancel`: end the requests in flight too. `begin T` and `window
+        T`: the first request, and the window, at T on the monotonic clock. Other words: nothing."""
+        word, _, value = words.partition(" ")
         if word == "drain":
-            self._end("stopped: drain was asked for")
+            self.end("stopped: drain was asked for")
         elif word == "cancel":
-            self._end("stopped: cancel was asked for", Outcome.CANCELLED)
+            self.end("stopped: cancel was asked for", Outcome.CANCELLED)
+        elif word == "begin" and value.isdecimal() and not self._begin.done():
+            self._begin.set_result(int(value))
+        elif word == "window" and value.isdecimal() and self._window_start_ns is None:
+            self._open_window(int(value))
 
-    async def run(self) -> End:
+    async def run(self, drive: Callable[[Cell], Awaitable[None]]) -> End:
         """The whole cell, up to and including its last frames."""
-        plan = self._plan
-        tls = tls_context(plan)
-        self._slots = [Slot(plan, tls) for _ in range(plan.offered_concurrency)]
-        self._build_ahead(until=time.monotonic() + BUILD_AHEAD_S, at_most=plan.max_requests)
-        await asyncio.gather(*(slot.open() for slot in self._slots))  # so that no request waits for its connection
-        gc.collect()
-        gc.freeze()
-        self._began_s = time.monotonic()
-        self._stage = Stage.WARMUP
-        if plan.warmup_s <= 0:
-            self._open_window()
-        drivers = [asyncio.create_task(self._drive(slot, n)) for n, slot in enumerate(self._slots)]
+        driver = asyncio.ensure_future(drive(self))
         try:
-            await self._conduct()
-            await self._drain(drivers)
+            await self._conduct(driver)
+            await self._drain(driver)
         finally:
-            for driver in drivers:
-                driver.cancel()  # only after a fault of our own is one still running
-            await asyncio.gather(*drivers, return_exceptions=True)
+            driver.cancel()  # only after a fault of our own is it still running
+            await asyncio.gather(driver, return_exceptions=True)
+            self._write_some(len(self._unwritten))
             for slot in self._slots:
                 await slot.close()
             gc.unfreeze()
         return self._write_end()
 
-    def _build_ahead(self, *, until: float, at_most: int) -> None:
-        """The next requests, until `at_most` are ready, the plan's ceiling is reached, or the time is up."""
-        while len(self._prepared) < at_most and time.monotonic() < until:
-            number = self._sent + len(self._prepared)
-            if number >= self._plan.max_requests:
-                return
-            self._prepared.append(self._workload.build(number))
+    # For drivers.
 
-    async def _conduct(self) -> None:
-        """The clock of the cell: hands warm-up over, closes the window, asks the guard, shows progress."""
-        shown_s = self._began_s
-        while not self._stop.is_set():
-            await self._pause(self._next_tick_s())
-            now_s = time.monotonic()
-            self._build_ahead(until=now_s + TOP_UP_S, at_most=TOP_UP_TO)
-            self._log_readings()
-            reason = guard.stop_reason(self._plan.guard, self._latest, list(self._recent), self._limits)
-            if reason is not None:
-                self._end(f"guard: {reason}", Outcome.CANCELLED)
-            elif now_s - self._began_s >= self._plan.max_wall_s:
-                self._end(f"ceiling: {self._plan.max_wall_s:g} s of wall time", Outcome.UNFINISHED)
-            elif self._window_end_ns is not None and now_s * NS >= self._window_end_ns:
-                self._stop.set()
-            elif self._stage is Stage.WARMUP and self._warmup_is_over(now_s - self._began_s):
-                self._open_window()
-            if now_s - shown_s >= PROGRESS_EVERY_S:
-                shown_s = now_s
-                self._show(self.progress())
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
 
-    def _next_tick_s(self) -> float:
-        """Up to the window's end if that is nearer than the next tick."""
-        if self._window_end_ns is None:
-            return TICK_S
-        return min(TICK_S, max(0.001, self._window_end_ns / NS - time.monotonic()))
+    @property
+    def target(self) -> Target:
+        return self._target
 
-    def _warmup_is_over(self, elapsed_s: float) -> bool:
-        turned = self._finished >= WARMUP_TURNS * self._plan.offered_concurrency
-        enough = turned and elapsed_s >= self._plan.warmup_s
-        return enough or elapsed_s >= max(MAX_WARMUP_S, self._plan.warmup_s)
+    @property
+    def window_end_ns(self) -> int:
+        """The far future while nobody knows it."""
+        return FAR_NS if self._window_end_ns is None else self._window_end_ns
 
-    def _open_window(self) -> None:
-        self._stage = Stage.WINDOW
-        self._window_start_ns = time.monotonic_ns()
-        self._window_end_ns = self._window_start_ns + round(self._plan.window_s * NS)
-        self._monitor.start()
+    @property
+    def horizon_s(self) -> float:
+        """From the beginning to the window's end, where the window begins at a time known from the start."""
+        return self.plan.warmup_s + self.plan.window_s
 
-    def _end(self, reason: str, interrupt_as: Outcome | None = None) -> None:
-        """The first reason stands; a later cancel still hurries a drain."""
-        if not self._stop.is_set():
-            self._reason = reason
-            self._stop.set()
-        if interrupt_as is not None and self._interrupt_as is None:
-            self._interrupt_as = interrupt_as
-            for slot in self._slots:
-                slot.interrupt(interrupt_as)
+    def new_slot(self) -> Slot:
+        self._slots.append(Slot(self._target, len(self._slots) * self.shard.of + self.shard.number))
+        return self._slots[-1]
 
-    async def _drain(self, drivers: list[asyncio.Task[None]]) -> None:
-        """Waits for the requests in flight, at most the plan's total limit and its wall time; the rest is
-        unfinished."""
-        self._stage = Stage.DRAIN
-        self._monitor.stop()
-        stopped_ns = time.monotonic_ns()
-        if self._window_end_ns is not None:
-            self._window_end_ns = min(self._window_end_ns, stopped_ns)
-        until_s = min(time.monotonic() + self._plan.total_timeout_s, self._began_s + self._plan.max_wall_s)
-        waiting = set(drivers)
-        while waiting:
-            if time.monotonic() >= until_s and self._interrupt_as is None:
-                self._interrupt_as = Outcome.UNFINISHED
-                for slot in self._slots:
-                    slot.interrupt(Outcome.UNFINISHED)
-            patience_s = min(PROGRESS_EVERY_S, max(TICK_S, until_s - time.monotonic()))
-            done, waiting = await asyncio.wait(waiting, timeout=patience_s)
-            for task in done:
-                task.result()
-            self._log_readings()
-            if waiting:
-                self._show(self.progress())
+    async def begin(self, *, window_from_s: float | None = None) -> None:
+        """The first request is about to be sent. `window_from_s`: warm-up lasts exactly so long."""
+        gc.collect()
+        gc.freeze()
+        self.began_ns = await self._told_to_begin() if self._told_when else time.monotonic_ns()
+        self._began_s = self.began_ns / NS
+        self._stage = Stage.WARMUP
+        if window_from_s is not None:
+            self._set_window(self.began_ns + round(window_from_s * NS))
+        elif self.plan.warmup_s <= 0:
+            self._open_window(self.began_ns)
 
-    async def _drive(self, slot: Slot, number: int) -> None:
-        """One slot's life: ask, record, pause where the server refused, ask again."""
-        spread_s = min(STAGGER_S, STAGGER_PER_SLOT_S * self._plan.offered_concurrency)
-        await self._pause(number * spread_s / self._plan.offered_concurrency)
-        while not self._stop.is_set():
-            prepared = self._next_request()
-            if prepared is None:
-                return
-            t_scheduled_ns = time.monotonic_ns()
-            phase = self._phase_at(t_scheduled_ns)
-            exchange = await slot.ask(prepared, t_scheduled_ns)
-            record = exchange.record(phase=phase, slot=number)
-            self._writer.append(record)
-            self._note(record, exchange)
-            if record.outcome in PAUSE_AFTER:
-                await self._pause(min(record.retry_after_s or REFUSED_PAUSE_S, MAX_RETRY_AFTER_S))
+    async def _told_to_begin(self) -> int:
+        self._stage = Stage.READY
+        self._show(self.progress())
+        return await self._begin
 
-    def _next_request(self) -> Prepared | None:
-        """The next one inside the plan's ceilings; None ends the cell with the ceiling as its reason."""
-        plan = self._plan
-        if self._sent >= plan.max_requests:
-            self._end(f"ceiling: {plan.max_requests} requests")
-            return None
-        prepared = self._prepared[0] if self._prepared else self._workload.build(self._sent)
-        tokens = prepared.intended_prompt_tokens + prepared.asked_output_tokens
-        if self._tokens + tokens > plan.max_tokens:
-            self._end(f"ceiling: {plan.max_tokens} tokens")
-            return None
-        if self._prepared:
-            self._prepared.popleft()
-        self._tokens += tokens
-        self._sent += 1
+    async def begin_whole(self, began_ns: int | None) -> None:
+        """A known set of items: the window is from its first request, in this run or an earlier one, to its last."""
+        await self.begin(window_from_s=0.0)
+        self._window_start_ns = self.began_ns if began_ns is None else began_ns
+        self._window_end_ns = FAR_NS
+
+    def build_ahead(self, *, at_most: int) -> None:
+        self._supply.build_ahead(until_s=time.monotonic() + BUILD_AHEAD_S, at_most=at_most)
+
+    def take(self, after: Prepared | None = None) -> Prepared | None:
+        """The next request inside the plan's ceilings; None ends the cell with the ceiling as its reason."""
+        prepared = self._supply.take(after)
+        if prepared is None:
+            self.end(self._supply.ended)
         return prepared
 
-    def _phase_at(self, t_ns: int) -> Phase:
+    def items(self, indexes: Sequence[int]) -> list[Prepared] | None:
+        """Items of a known set; None ends the cell with the ceiling as its reason."""
+        found = self._supply.items(indexes)
+        if found is None:
+            self.end(self._supply.ended)
+        return found
+
+    def settle(self, asked: int) -> None:
+        """What has ended is on the disk before anything else is asked; `asked` items have a record."""
+        self._write_some(len(self._unwritten))
+        self._writer.sync()
+        self._supply.sent = asked
+
+    def has_next_turn(self, after: Prepared) -> bool:
+        return self._supply.has_next_turn(after)
+
+    def phase_at(self, t_ns: int) -> Phase:
         if self._window_start_ns is None or self._window_end_ns is None or t_ns < self._window_start_ns:
             return Phase.WARMUP
         return Phase.WINDOW if t_ns < self._window_end_ns else Phase.AFTER
 
+    def plan_window_of(self, offsets_ns: Ints) -> None:
+        """Open loops: how many arrivals are due in the window, sent or not."""
+        due = offsets_ns + self.began_ns
+        if self._window_start_ns is not None and self._window_end_ns is not None:
+            low, high = np.searchsorted(due, [self._window_start_ns, self._window_end_ns])
+            self._planned = int(high - low)
+
+    def finished(self, exchange: Exchange) -> None:
+        """Its record is written as soon as the loop has nothing nearer to do."""
+        self._finished += len(exchange.items)
+        self._unwritten.append(exchange)
+        if len(self._unwritten) == 1:
+            asyncio.get_running_loop().call_soon(self._write_next)
+
+    def never_sent(self, due: Due) -> None:
+        """It was due, and the run ended before a slot was free for it."""
+        exchange = Exchange((due,), self._target.dialect, self._target.limits)
+        exchange.expire(self.interrupted or Outcome.UNFINISHED)
+        exchange.close()
+        self.finished(exchange)
+
+    def note_batch(self, batch: BatchRecord) -> None:
+        self._writer.append(batch)
+
+    def on_stop(self, call: Callable[[], None]) -> None:
+        self._on_stop.append(call)
+
+    async def pause(self, seconds: float) -> None:
+        """Sleeps, but not past a stop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
+
+    async def all_of(self, work: Iterable[Awaitable[None]]) -> None:
+        """Runs them beside each other; the first fault ends them all."""
+        async with asyncio.TaskGroup() as group:
+            for one in work:
+                group.create_task(_awaited(one))
+
+    def end(self, reason: str, interrupt_as: Outcome | None = None) -> None:
+        """The first reason stands; a later cancel still hurries a drain."""
+        if not self._stop.is_set():
+            self._reason = reason
+            self._halt()
+        if interrupt_as is not None and self.interrupted is None:
+            self.interrupted = interrupt_as
+            for slot in self._slots:
+                slot.interrupt(interrupt_as)
+
+    # The clock.
+
+    async def _conduct(self, driver: asyncio.Future[None]) -> None:
+        """Hands warm-up over, closes the window, asks the guard, shows progress."""
+        shown_s = time.monotonic()
+        while not self._stop.is_set() and not driver.done():
+            await self.pause(self._next_tick_s())
+            now_s = time.monotonic()
+            self._top_up(now_s)
+            self._log_readings()
+            self._look(now_s)
+            if now_s - shown_s >= PROGRESS_EVERY_S:
+                shown_s = now_s
+                self._show(self.progress())
+        if driver.done():
+            driver.result()
+
+    def _look(self, now_s: float) -> None:
+        reason = guard.stop_reason(self.plan.guard, self._latest, list(self._recent), self._limits)
+        began = self._stage is not Stage.STARTING
+        if reason is not None:
+            self.end(f"guard: {reason}", Outcome.CANCELLED)
+        elif began and now_s - self._began_s >= self.plan.max_wall_s:
+            self.end(f"ceiling: {self.plan.max_wall_s:g} s of wall time", Outcome.UNFINISHED)
+        elif self._window_end_ns is not None and now_s * NS >= self._window_end_ns:
+            self._halt()
+        elif self._stage is Stage.WARMUP and self._window_start_ns is not None:
+            if now_s * NS >= self._window_start_ns:
+                self._enter_window()
+        elif self._stage is Stage.WARMUP and self._warmup_is_over(now_s - self._began_s):
+            self._warm(now_s)
+
+    def _warm(self, now_s: float) -> None:
+        if self._told_when:
+            self._stage = Stage.WARM  # the parent, which waits for all, is told at once
+            self._show(self.progress())
+        else:
+            self._open_window(round(now_s * NS))
+
+    def _halt(self) -> None:
+        self._stop.set()
+        for call in self._on_stop:
+            call()
+
+    def _top_up(self, now_s: float) -> None:
+        if self._window_start_ns is None or now_s * NS < self._window_start_ns:
+            self._supply.build_ahead(until_s=now_s + WARMUP_BUILD_S, at_most=BUILT_AHEAD)
+        else:
+            least = max(BUILT_AT_LEAST, 2 * len(self._slots))
+            self._supply.build_ahead(until_s=now_s + WINDOW_BUILD_S, at_most=least)
+
+    def _next_tick_s(self) -> float:
+        """Up to the window's edge if that is nearer than the next tick."""
+        now_ns = time.monotonic_ns()
+        edges = [t for t in (self._window_start_ns, self._window_end_ns) if t is not None and t > now_ns]
+        return min([TICK_S, *(max(0.001, (t - now_ns) / NS) for t in edges)])
+
+    def _warmup_is_over(self, elapsed_s: float) -> bool:
+        turned = self._finished >= WARMUP_TURNS * self.shard.part(self.plan.offered_concurrency)
+        enough = turned and elapsed_s >= self.plan.warmup_s
+        return enough or elapsed_s >= max(MAX_WARMUP_S, self.plan.warmup_s)
+
+    def _set_window(self, start_ns: int) -> None:
+        self._window_start_ns = start_ns
+        self._window_end_ns = start_ns + round(self.plan.window_s * NS)
+
+    def _open_window(self, start_ns: int) -> None:
+        self._set_window(start_ns)
+        if start_ns <= time.monotonic_ns():
+            self._enter_window()
+
+    def _enter_window(self) -> None:
+        self._stage = Stage.WINDOW
+        self._monitor.start()
+
+    async def _drain(self, driver: asyncio.Future[None]) -> None:
+        """Waits for the requests in flight, at most the plan's total limit and its wall time; the rest is
+        unfinished."""
+        self._stage = Stage.DRAIN
+        self._monitor.stop()
+        if self._window_end_ns is not None:
+            self._window_end_ns = min(self._window_end_ns, time.monotonic_ns())
+        until_s = min(time.monotonic() + self.plan.total_timeout_s, self._began_s + self.plan.max_wall_s)
+        while not driver.done():
+            if time.monotonic() >= until_s and self.interrupted is None:
+                self.interrupted = Outcome.UNFINISHED
+                for slot in self._slots:
+                    slot.interrupt(Outcome.UNFINISHED)
+            patience_s = min(PROGRESS_EVERY_S, max(TICK_S, until_s - time.monotonic()))
+            await asyncio.wait([driver], timeout=patience_s)
+            self._log_readings()
+            if not driver.done():
+                self._show(self.progress())
+        driver.result()
+
+    # Records.
+
+    def _write_next(self) -> None:
+        """One at a time: the loop looks at its sockets before the next."""
+        self._write_some(1)
+        if self._unwritten:
+            asyncio.get_running_loop().call_soon(self._write_next)
+
+    def _write_some(self, count: int) -> None:
+        for _ in range(min(count, len(self._unwritten))):
+            exchange = self._unwritten.popleft()
+            for record in exchange.records():
+                self._writer.append(record)
+                self._note(record, exchange)
+
     def _note(self, record: RequestRecord, exchange: Exchange) -> None:
-        self._finished += 1
         self._ok += record.outcome is Outcome.OK
+        if record.phase is Phase.WINDOW and record.t_sent_ns is not None:
+            self._monitor.sent(exchange, record)
         since_ns = record.t_scheduled_ns
-        if record.phase is Phase.WINDOW and record.t_sent_ns is not None and not exchange.fresh_connection:
-            self._monitor.sent(since_ns, record.t_sent_ns)
         warm = record.phase is Phase.WARMUP  # errors count from the start, times only once the runtime is warm
         self._recent.append(
             guard.Seen(
@@ -249,25 +386,19 @@ class Cell:
         if readings:
             self._latest = guard.latest(readings, self._latest)
 
-    async def _pause(self, seconds: float) -> None:
-        """Sleeps, but not past a stop."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), seconds)
-
     def _write_end(self) -> End:
         if self._window_start_ns is not None and self._window_end_ns is not None:
             self._writer.append(Window(start_ns=self._window_start_ns, end_ns=self._window_end_ns))
-            monitor = self._monitor
-            self._writer.append(
-                health.verdict(
-                    self._plan,
-                    lags_ms=monitor.lags_ms,
-                    cpu_share=monitor.cpu_share,
-                    send_late_ms=monitor.send_late_ms,
-                )
-            )
+            on_time = not isinstance(self.plan.load, Closed)
+            self._writer.append(health.verdict(self.plan, self._monitor.readings(), sends_are_due=on_time))
         reason = self._reason or "window completed"
-        end = End(t_ns=time.monotonic_ns(), complete=not self._reason, reason=reason, sent=self._sent)
+        end = End(
+            t_ns=time.monotonic_ns(),
+            complete=not self._reason,
+            reason=reason,
+            sent=self._supply.sent,
+            planned=self._planned,
+        )
         self._writer.append(end)
         self._stage, self._reason = Stage.ENDED, end.reason
         self._show(self.progress())
@@ -277,11 +408,11 @@ class Cell:
         times = sorted(s.e2e_s for s in self._recent if s.outcome is Outcome.OK and s.e2e_s is not None)
         return Progress(
             phase=self._stage,
-            elapsed_s=round(time.monotonic() - self._began_s, 3),
-            sent=self._sent,
+            elapsed_s=round(time.monotonic() - self._began_s, 3) if self._began_s else 0.0,
+            sent=self._supply.sent,
             finished=self._finished,
             ok=self._ok,
-            in_flight=self._sent - self._finished,
+            in_flight=self._supply.sent - self._finished,
             p50_e2e_s=times[(len(times) - 1) // 2] if times else None,
             p95_e2e_s=guard.recent_p95(self._recent, lambda seen: seen.e2e_s),
             p95_ttft_s=guard.recent_p95(self._recent, lambda seen: seen.ttft_s),
@@ -290,3 +421,7 @@ class Cell:
             readings={name: max(self._latest.of(name).values()) for name, _ in self._latest.values},
             reason=self._reason,
         )
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work

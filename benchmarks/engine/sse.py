@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 BOM = b"\xef\xbb\xbf"
+# A server that never ends a line or an event must not take the client's memory.
+MOST_EVENT_BYTES = 8 * 1024 * 1024
 
 
 class Event(NamedTuple):
@@ -20,18 +22,38 @@ class Event(NamedTuple):
     kind: bytes = b""
 
 
+class TooLongError(ValueError):
+    """An event beyond MOST_EVENT_BYTES; nothing after it can be understood."""
+
+
 class Parser:
     """Feed it network reads of any size; the events do not depend on how the stream was cut."""
+
+    __slots__ = ("_between", "_data", "_first_line", "_held", "_kind", "_swallow_lf", "_tail")
 
     def __init__(self) -> None:
         self._tail = b""
         self._swallow_lf = False
         self._first_line = True
         self._data: list[bytes] = []
+        self._held = 0
         self._kind = b""
+        self._between = True  # nothing of an event has come yet
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that `chunk` completes. Comments and unknown fields complete nothing."""
+        """The events that `chunk` completes. Comments and unknown fields complete nothing. Raises TooLongError."""
+        if self._between and chunk[:6] == b"data: " and chunk[-2:] == b"\n\n" and b"\r" not in chunk:
+            found = _plain(chunk)
+            if found is not None:
+                self._first_line = self._swallow_lf = False
+                return found
+        return self._feed(chunk)
+
+    def end(self) -> list[Event]:
+        """What the end of the stream completes: nothing."""
+        return []
+
+    def _feed(self, chunk: bytes) -> list[Event]:
         if self._swallow_lf and chunk:
             chunk = chunk.removeprefix(b"\n")  # the LF of a CRLF whose CR ended the read before
             self._swallow_lf = False
@@ -48,17 +70,31 @@ class Parser:
                 self._field(line)
             else:
                 self._dispatch(events)
+        self._between = not (self._tail or self._data or self._kind)
+        if self._held + len(self._tail) > MOST_EVENT_BYTES:
+            raise TooLongError(f"an event of more than {MOST_EVENT_BYTES} bytes")
         return events
 
     def _field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
+            self._held += len(value) + 1
         elif name == b"event":
             self._kind = value.removeprefix(b" ")
 
     def _dispatch(self, events: list[Event]) -> None:
         if self._data:
             events.append(Event(b"\n".join(self._data), self._kind))
-            self._data = []
+            self._data, self._held = [], 0
         self._kind = b""
+
+
+def _plain(chunk: bytes) -> list[Event] | None:
+    """The events of a read that holds whole events of one `data: ` line each, as nearly every read does; else None."""
+    if chunk.find(b"\n") == len(chunk) - 2:
+        return [Event(chunk[6:-2])]
+    pieces = chunk[:-2].split(b"\n\n")
+    if all(piece[:6] == b"data: " and b"\n" not in piece for piece in pieces):
+        return [Event(piece[6:]) for piece in pieces]
+    return None

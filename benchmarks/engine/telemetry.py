@@ -12,7 +12,12 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+import pynvml
+
+from benchmarks.engine.host import HostSource, RuntimeProcessSource
+from benchmarks.engine.nvml import NvmlSource
 from benchmarks.engine.plan import CellPlan
+from benchmarks.engine.scrape import DcgmSource, RuntimeSource, http_get
 from benchmarks.engine.terms import NotReported, Reading
 
 Found = Reading | NotReported
@@ -27,14 +32,7 @@ class Source(Protocol):
 
 
 def sources_of(plan: CellPlan) -> list[tuple[float, Source]]:
-    """Every source the plan names with its period in seconds. Imports are here, in the thread, beside the rest of the
-    start-up."""
-    import pynvml
-
-    from benchmarks.engine.host import HostSource, RuntimeProcessSource
-    from benchmarks.engine.nvml import NvmlSource
-    from benchmarks.engine.scrape import DcgmSource, RuntimeSource, http_get
-
+    """Every source the plan names with its period in seconds."""
     get = http_get()
     every_s = metrics_period_s(plan)
     found: list[tuple[float, Source]] = [

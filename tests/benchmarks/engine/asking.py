@@ -7,9 +7,10 @@ import ssl
 import time
 from collections.abc import Callable
 
+from benchmarks.engine.exchange import Due
 from benchmarks.engine.prompts import Workload
 from benchmarks.engine.terms import Phase, RequestRecord
-from benchmarks.engine.wire import Slot, tls_context
+from benchmarks.engine.wire import Slot, Target, tls_context
 from tests.benchmarks.engine.plans import a_plan
 from tests.benchmarks.engine.scripted import Script, Scripted
 
@@ -31,13 +32,14 @@ def ask(
     async def run() -> tuple[list[RequestRecord], Scripted]:
         async with Scripted(scripts, tls=tls[0] if tls else None) as server:
             plan = a_plan(base_url=server.url, **plan_changes)
-            slot, workload = Slot(plan, tls[1] if tls else tls_context(plan)), Workload(plan)
+            slot, workload = Slot(Target(plan, tls[1] if tls else tls_context(plan))), Workload(plan)
             if open_ahead:
                 await slot.open()
             records = []
             for index in range(times):
-                exchange = await slot.ask(workload.build(index), time.monotonic_ns())
-                records.append(exchange.record(phase=Phase.WINDOW, slot=0))
+                prepared = workload.build(index)
+                exchange = await slot.ask((Due(prepared, time.monotonic_ns(), Phase.WINDOW),), prepared.body)
+                records += exchange.records()
                 await asyncio.sleep(pause_s)
             await slot.close()
             return records, server

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.engine.health import lag_limit_ms, verdict
+from benchmarks.engine.health import Seen, lag_limit_ms, verdict
 from benchmarks.engine.plan import ClassLimits
 from tests.benchmarks.engine.plans import a_class, a_plan
 
 
-def judge(lag_ms: float = 1.0, cpu_share: float = 0.1, late_ms: float = 1.0):
-    return verdict(a_plan(), lags_ms=[lag_ms] * 100, cpu_share=cpu_share, send_late_ms=[late_ms] * 100)
+def judge(
+    lag_ms: float = 1.0, cpu_share: float = 0.1, late_ms: float = 1.0, waited: int = 0, sends_are_due: bool = False
+):
+    late = [late_ms] * 100
+    seen = Seen(lags_ms=[lag_ms] * 100, cpu_share=cpu_share, send_late_ms=late, waited_for_connection=waited)
+    return verdict(a_plan(), seen, sends_are_due=sends_are_due)
 
 
 @pytest.mark.parametrize(
     "numbers, why",
     [
         ({}, ""),
-        ({"lag_ms": 5.0, "cpu_share": 0.8, "late_ms": 5.0}, ""),
+        ({"lag_ms": 5.0, "cpu_share": 0.8, "late_ms": 5.0, "waited": 1, "sends_are_due": True}, ""),
         ({"lag_ms": 5.1}, "event-loop lag p99 5.1 ms, limit 5 ms"),
         ({"cpu_share": 0.81}, "client used 81% of a core, limit 80%"),
         ({"late_ms": 50.0}, ""),
+        ({"late_ms": 5.1, "sends_are_due": True}, "sends late by p99 5.1 ms, limit 5 ms"),
+        ({"waited": 2}, "2.0% of requests waited for a connection, limit 1%"),
     ],
 )
 def test_each_limit_has_two_sides(numbers, why):
@@ -34,5 +40,5 @@ def test_a_tight_objective_tightens_the_lag_limit(objective_s, limit_ms):
 
 
 def test_what_was_not_watched_is_unknown():
-    found = verdict(a_plan(), lags_ms=[], cpu_share=None, send_late_ms=[])
+    found = verdict(a_plan(), Seen(lags_ms=[], cpu_share=None, send_late_ms=[]), sends_are_due=True)
     assert (found.loop_lag_p99_ms, found.cpu_share, found.send_late_p99_ms) == (None, None, None)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.engine.columns import Columns, from_frames
+from benchmarks.engine.drivers import driver_of
 from benchmarks.engine.log import LogWriter, read_frames
 from benchmarks.engine.plan import ClassLimits, Guard
 from benchmarks.engine.progress import Progress, Stage
@@ -70,7 +71,7 @@ def run(tmp_path) -> Callable[..., Run]:
                 with LogWriter(path) as writer:
                     writer.append(a_header(plan))
                     running = Cell(plan, writer, take_readings=take, show=shown.append)
-                    task = asyncio.create_task(running.run())
+                    task = asyncio.create_task(running.run(driver_of(plan.load)))
                     while command and not server.requests:
                         await asyncio.sleep(0.01)
                     running.command(command)

@@ -17,10 +17,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from benchmarks.engine import transport
+from benchmarks.engine.connection import Headers
 from benchmarks.engine.prompts import Workload
-from benchmarks.engine.terms import Outcome, Phase, RequestRecord
-from benchmarks.engine.transport import OneConnection
-from benchmarks.engine.wire import Slot, tls_context
+from benchmarks.engine.terms import Outcome, RequestRecord
+from benchmarks.engine.transport import OneConnection, serialised
+from benchmarks.engine.usable import BadPlanError, check
+from benchmarks.engine.wire import Slot, Target
 from tests.benchmarks.engine.asking import ask, one
 from tests.benchmarks.engine.plans import MS, a_plan
 from tests.benchmarks.engine.scripted import (
@@ -38,7 +40,7 @@ from tests.benchmarks.engine.scripted import (
     plain,
     usage,
 )
-from tests.benchmarks.engine.test_wire import SLOW, VOCABULARY
+from tests.benchmarks.engine.test_wire import SLOW, VOCABULARY, due
 
 EVENTS = delta(content="baba") + delta(content=" bada") + finish() + usage(4, 2) + DONE
 HALF = len(EVENTS) // 2
@@ -150,10 +152,10 @@ def test_a_connection_opened_ahead_is_the_one_the_first_request_uses(open_ahead,
     async def run() -> tuple[bool, int]:
         async with Scripted([[GOOD]]) as server:
             plan = a_plan(base_url=server.url)
-            slot = Slot(plan, tls_context(plan))
+            slot = Slot(Target(plan))
             if open_ahead:
                 await slot.open()
-            exchange = await slot.ask(Workload(plan).build(0), time.monotonic_ns())
+            exchange = await slot.ask(due(Workload(plan).build(0)), Workload(plan).build(0).body)
             await slot.close()
             return exchange.fresh_connection, server.accepted
 
@@ -203,8 +205,10 @@ def test_a_certificate_that_nobody_vouches_for_is_a_connect_error(tmp_path):
 
 def test_a_key_with_a_line_end_is_never_sent(monkeypatch):
     monkeypatch.setenv("TARGET_KEY", "secret\r\nx-other: 1")
-    records, server = ask([GOOD], api_key_env="TARGET_KEY")
-    assert (records[0].outcome, server.requests) == (Outcome.CLIENT_FAULT, [])
+    with pytest.raises(BadPlanError, match="the key in TARGET_KEY holds a line end or a null byte"):
+        check(a_plan(api_key_env="TARGET_KEY"))
+    with pytest.raises(httpx.LocalProtocolError):
+        Target(a_plan(api_key_env="TARGET_KEY"))
 
 
 class Heard:
@@ -214,19 +218,21 @@ class Heard:
         self.sent_ns = 0
         self.words: list[str] = []
 
-    def connecting(self) -> None:
-        self.words.append("connecting")
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def sent(self, t_ns: int) -> None:
         self.sent_ns = t_ns
         self.words.append("sent")
 
-    def head(self, response: httpx.Response, t_ns: int):
-        self.words.append(f"head {response.status_code}")
-        return lambda data, t_ns: self.words.append(f"{len(data)} bytes")
+    def head(self, status: int, headers: Headers, t_ns: int) -> None:
+        self.words.append(f"head {status}")
 
-    def ended(self, t_ns: int) -> None:
-        self.words.append("ended")
+    def body(self, data: bytes, t_ns: int) -> None:
+        self.words.append(f"{len(data)} bytes")
+
+    def finish(self, error: Exception | None, t_ns: int) -> None:
+        self.words.append("in good order" if error is None else str(error))
+        self.over.set_result(None)
 
 
 @pytest.mark.parametrize("loop_factory", [None, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
@@ -245,19 +251,19 @@ def test_a_request_is_sent_once_its_last_byte_is_with_the_socket(loop_factory):
     async def run() -> tuple[Heard, int]:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        heard, connection = Heard(), OneConnection(NO_CHECK)
+        heard, transport = Heard(), OneConnection(NO_CHECK)
+        connection = await transport.open(httpx.URL(url), 1.0)
         began_ns = time.monotonic_ns()
-        request = httpx.Request("POST", url, content=body, extensions={"receiver": heard})
-        response = await connection.handle_async_request(request)
-        assert await response.aread() == b""
-        await connection.aclose()
+        connection.send(serialised(httpx.Request("POST", url, content=body), body), heard)
+        await heard.over
+        await transport.aclose()
         server.close()
         await asyncio.sleep(0.05)
         return heard, heard.sent_ns - began_ns
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         heard, took_ns = runner.run(run())
-    assert heard.words == ["connecting", "sent", "head 200", "4 bytes", "ended"]
+    assert heard.words == ["sent", "head 200", "4 bytes", "in good order"]
     assert took_ns >= 290 * MS
 
 
@@ -304,9 +310,9 @@ def test_a_slot_takes_any_other_transport_of_httpx():
 
     async def run() -> RequestRecord:
         plan = a_plan()
-        slot = Slot(plan, tls_context(plan), transport=httpx.MockTransport(answer))
-        exchange = await slot.ask(Workload(plan).build(0), time.monotonic_ns())
+        slot = Slot(Target(plan), transport=httpx.MockTransport(answer))
+        exchange = await slot.ask(due(Workload(plan).build(0)), Workload(plan).build(0).body)
         await slot.close()
-        return exchange.record(phase=Phase.WINDOW, slot=0)
+        return exchange.records()[0]
 
     assert without_times(asyncio.run(run())) == WHOLE

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engine.prompts import Workload
+from benchmarks.engine.exchange import Due
+from benchmarks.engine.heads import retry_after_s
+from benchmarks.engine.prompts import Prepared, Workload
 from benchmarks.engine.terms import Outcome, Phase, RequestRecord, TokenSource
-from benchmarks.engine.wire import Slot, completions_url, request_headers, retry_after_s, tls_context
+from benchmarks.engine.wire import Slot, Target, request_headers, target_url
 from tests.benchmarks.engine.asking import ask, one
 from tests.benchmarks.engine.plans import MS, a_plan
 from tests.benchmarks.engine.scripted import (
@@ -41,6 +43,10 @@ RECORDED = Path(__file__).parents[2] / "data" / "streams"
 ERROR = {"error": {"message": "boom", "type": "server_error", "code": 500}}
 OVERLOAD = {"error": {"message": "busy", "type": "overloaded_error", "code": 503}}
 TGI_OVERLOAD = {"error": "Model is overloaded", "error_type": "overloaded"}
+
+
+def due(prepared: Prepared) -> tuple[Due]:
+    return (Due(prepared, time.monotonic_ns(), Phase.WINDOW),)
 
 
 TEXT = delta(content="bebo")
@@ -97,10 +103,10 @@ def test_nobody_listening_is_a_connect_error():
         plan = a_plan(base_url=f"http://127.0.0.1:{held.getsockname()[1]}")
 
         async def run() -> RequestRecord:
-            slot = Slot(plan, tls_context(plan))
-            exchange = await slot.ask(Workload(plan).build(0), time.monotonic_ns())
+            slot = Slot(Target(plan))
+            exchange = await slot.ask(due(Workload(plan).build(0)), Workload(plan).build(0).body)
             await slot.close()
-            return exchange.record(phase=Phase.WINDOW, slot=0)
+            return exchange.records()[0]
 
         record = asyncio.run(run())
     assert (record.outcome, record.t_sent_ns) == (Outcome.CONNECT_ERROR, None)
@@ -140,11 +146,11 @@ def test_a_request_ended_by_us_keeps_what_it_had(word):
     async def run() -> RequestRecord:
         async with Scripted([[SSE_HEAD + piece(TEXT), Hang()]]) as server:
             plan = a_plan(base_url=server.url)
-            slot = Slot(plan, tls_context(plan))
-            asking = asyncio.create_task(slot.ask(Workload(plan).build(0), time.monotonic_ns()))
+            slot = Slot(Target(plan))
+            asking = asyncio.create_task(slot.ask(due(Workload(plan).build(0)), Workload(plan).build(0).body))
             await asyncio.sleep(0.3)
             slot.interrupt(word)
-            record = (await asking).record(phase=Phase.WINDOW, slot=0)
+            record = (await asking).records()[0]
             await slot.close()
             return record
 
@@ -323,7 +329,7 @@ def test_a_key_that_the_environment_lacks_is_an_error_at_once(monkeypatch):
 
 @pytest.mark.parametrize("base", ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/"])
 def test_the_address_may_end_in_v1_or_not(base):
-    assert completions_url(base) == "http://h:1/v1/chat/completions"
+    assert target_url(base, "/v1/chat/completions") == "http://h:1/v1/chat/completions"
 
 
 RECORDINGS = [

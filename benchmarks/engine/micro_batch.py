@@ -1,0 +1,188 @@
+"""Application micro-batching: the client gathers arrivals into one request, for at most so many and so long.
+
+At low traffic nothing is gained by waiting, so an arrival goes out at once: when nothing is in flight, or when the
+arrival before it is longer ago than the longest wait. The wait is charged to the request: its clock runs from arrival.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from benchmarks.engine import schedule
+from benchmarks.engine.alarm import Alarm
+from benchmarks.engine.dialects.base import Ask
+from benchmarks.engine.exchange import Due, Exchange
+from benchmarks.engine.load import MicroBatch
+from benchmarks.engine.open_loop import Slots
+from benchmarks.engine.runner import Cell
+from benchmarks.engine.terms import BatchRecord
+from benchmarks.engine.wire import Slot
+
+NS_PER_MS = 1_000_000
+
+
+class Gatherer:
+    """The rule alone; times are arguments."""
+
+    def __init__(self, *, max_items: int, max_wait_ns: int) -> None:
+        if max_items < 1 or max_wait_ns < 0:
+            raise ValueError("a micro-batch holds at least one item and waits no negative time")
+        self._max_items = max_items
+        self._max_wait_ns = max_wait_ns
+        self._held: list[Due] = []
+        self._last_ns: int | None = None
+
+    def arrive(self, due: Due, *, idle: bool) -> list[Due]:
+        """The batch that this arrival completes, empty while it is still gathered. `idle`: nothing is in flight."""
+        t_ns = due.t_scheduled_ns
+        sparse = self._last_ns is None or t_ns - self._last_ns >= self._max_wait_ns
+        self._last_ns = t_ns
+        self._held.append(due)
+        full = len(self._held) >= self._max_items
+        return self.take() if full or ((idle or sparse) and len(self._held) == 1) else []
+
+    @property
+    def due_ns(self) -> int | None:
+        """When what is held must go, None while nothing is."""
+        return self._held[0].t_scheduled_ns + self._max_wait_ns if self._held else None
+
+    def take(self) -> list[Due]:
+        held, self._held = self._held, []
+        return held
+
+
+class Batcher:
+    """Arrivals at their times, gathered, sent as lists."""
+
+    def __init__(self, cell: Cell, load: MicroBatch) -> None:
+        """Raises ValueError where the dialect sends no lists."""
+        if not cell.target.dialect.LISTS:
+            raise ValueError(f"dialect {cell.plan.dialect} sends no lists, so nothing can be gathered into one request")
+        self._cell = cell
+        self._load = load
+        self._gatherer = Gatherer(max_items=load.max_items, max_wait_ns=round(load.max_wait_ms * NS_PER_MS))
+        self._slots = Slots(cell, cell.shard.part(cell.plan.offered_concurrency))
+        self._waiting: deque[tuple[list[Due], int]] = deque()
+        self._asking: set[asyncio.Task[None]] = set()
+        self._alarm = Alarm()
+        self._batches = 0
+
+    async def run(self) -> None:
+        cell = self._cell
+        offsets = schedule.offsets_ns(self._load.arrivals, cell.horizon_s, cell.arrival_seed)
+        offsets = offsets[cell.shard.number :: cell.shard.of]
+        cell.build_ahead(at_most=min(len(offsets), 256))
+        await self._slots.open_ahead()
+        await cell.begin(window_from_s=cell.plan.warmup_s)
+        cell.plan_window_of(offsets)
+        cell.on_stop(self._alarm.ring)
+        freshen = asyncio.create_task(self._slots.freshen())
+        try:
+            await self._gather([cell.began_ns + offset for offset in offsets.tolist()])
+            await self._work_off()
+        finally:
+            freshen.cancel()
+            self._alarm.close()
+            await asyncio.gather(*self._asking, return_exceptions=True)
+
+    async def _gather(self, arrivals: Sequence[int]) -> None:
+        coming = deque(arrivals)
+        while not self._cell.stopping:
+            gathered_ns = self._gatherer.due_ns
+            next_ns = min(coming[0] if coming else self._cell.window_end_ns, gathered_ns or 2**63 - 1)
+            await self._alarm.until(next_ns)
+            now_ns = time.monotonic_ns()
+            while coming and coming[0] <= now_ns and not self._cell.stopping:
+                self._arrived(coming.popleft())
+            if gathered_ns is not None and gathered_ns <= now_ns:
+                self._send(self._gatherer.take())
+            if not coming and self._gatherer.due_ns is None and now_ns >= self._cell.window_end_ns:
+                return
+
+    def _arrived(self, t_ns: int) -> None:
+        prepared = self._cell.take()
+        if prepared is not None:
+            due = Due(prepared, t_ns, self._cell.phase_at(t_ns))
+            self._send(self._gatherer.arrive(due, idle=not self._asking and not self._waiting))
+
+    def _send(self, batch: list[Due]) -> None:
+        """Off with it: where no slot is free it waits for one, which is no gathering any more."""
+        if batch:
+            self._waiting.append((batch, time.monotonic_ns()))
+        while self._waiting and not self._cell.interrupted:
+            slot = self._slots.free()
+            if slot is None:
+                return
+            items, gathered_ns = self._waiting.popleft()
+            body = list_body(self._cell, items)
+            self._batches += 1
+            number = self._cell.shard.number + (self._batches - 1) * self._cell.shard.of
+            task = asyncio.create_task(self._ask(slot, items, body, gathered_ns, number))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+
+    async def _ask(self, slot: Slot, items: list[Due], body: bytes, gathered_ns: int, number: int) -> None:
+        exchange = await slot.ask(items, body, gathered_ns=gathered_ns)
+        exchange.batch = number
+        self._cell.finished(exchange)
+        self._cell.note_batch(batch_record(exchange, number, gathered_ns))
+        self._slots.give(slot)
+        self._send([])
+
+    async def _work_off(self) -> None:
+        self._send(self._gatherer.take())
+        while (self._waiting or self._asking) and not self._cell.interrupted:
+            if self._asking:
+                done, _ = await asyncio.wait(self._asking, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            else:
+                await asyncio.sleep(0.01)
+        for items, _ in self._waiting:
+            for due in items:
+                self._cell.never_sent(due)
+        self._waiting.clear()
+
+
+def list_body(cell: Cell, items: Sequence[Due]) -> bytes:
+    """One request for all items; a single one goes out as it was built."""
+    if len(items) == 1:
+        return items[0].prepared.body
+    model, ignore_eos = cell.plan.model, cell.plan.ignore_eos
+    asks = [
+        Ask(
+            model=model,
+            messages=(),
+            text=due.prepared.text,
+            max_tokens=due.prepared.asked_output_tokens,
+            stream=False,
+            ignore_eos=ignore_eos,
+        )
+        for due in items
+    ]
+    return cell.target.dialect.body(asks)
+
+
+def batch_record(exchange: Exchange, number: int, gathered_ns: int) -> BatchRecord:
+    """What the server told of the whole request; of a single item that is the item's own."""
+    first, alone = exchange.answer, len(exchange.items) == 1
+    assert exchange.outcome is not None
+    return BatchRecord(
+        batch=number,
+        items=len(exchange.items),
+        t_gathered_ns=gathered_ns,
+        t_sent_ns=exchange.t_sent_ns,
+        t_end_ns=first.t_end_ns,
+        outcome=exchange.outcome,
+        prompt_tokens=first.prompt_tokens if alone else first.batch_prompt_tokens,
+        output_tokens=first.output_tokens if alone else first.batch_output_tokens,
+    )
+
+
+async def drive(cell: Cell) -> None:
+    load = cell.plan.load
+    assert isinstance(load, MicroBatch)
+    await Batcher(cell, load).run()

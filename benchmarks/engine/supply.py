@@ -1,0 +1,107 @@
+"""The next request to be asked, built ahead, inside the plan's ceilings.
+
+A generator process among several takes every n-th request of the one workload, so that all of them together ask what
+one would have asked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from benchmarks.engine.plan import CellPlan
+from benchmarks.engine.prompts import Prepared, Workload
+
+MOST_BUILT_BYTES = 24 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Process `number` of `of`."""
+
+    number: int = 0
+    of: int = 1
+
+    def part(self, whole: int) -> int:
+        """This process's part of a count; the parts of all add up."""
+        return whole // self.of + (self.number < whole % self.of)
+
+
+class Supply:
+    """`sent` is how many requests were taken; `ended` says why there are no more, empty while there are."""
+
+    def __init__(self, plan: CellPlan, shard: Shard) -> None:
+        self._plan = plan
+        self._shard = shard
+        self._workload = Workload(plan)
+        self._turns = plan.sessions.turns if plan.sessions else 1
+        self._built: deque[Prepared] = deque()
+        self._built_bytes = 0
+        self._begun = 0
+        self._max_requests = self._requests_left = shard.part(plan.max_requests)
+        self._tokens_left = shard.part(plan.max_tokens)
+        self.sent = 0
+        self.ended = ""
+
+    def build_ahead(self, *, until_s: float, at_most: int) -> None:
+        """First turns, until `at_most` are ready, the ceiling is reached, enough memory is used or the time is up."""
+        most = min(at_most, self._max_requests - self.sent)
+        while len(self._built) < most and self._built_bytes < MOST_BUILT_BYTES and time.monotonic() < until_s:
+            self._built.append(self._first_turn(len(self._built)))
+            self._built_bytes += len(self._built[-1].body)
+
+    def take(self, after: Prepared | None = None) -> Prepared | None:
+        """The next request: the next turn of `after`'s session where it has one, else a new session's first. None once
+        a ceiling is reached."""
+        if self.sent >= self._max_requests:
+            self.ended = self.ended or f"ceiling: {self._plan.max_requests} requests"
+            return None
+        following = self.has_next_turn(after)
+        prepared = self._next_turn(after) if after is not None and following else self._next_first()
+        tokens = prepared.intended_prompt_tokens + prepared.asked_output_tokens
+        if tokens > self._tokens_left:
+            self.ended = self.ended or f"ceiling: {self._plan.max_tokens} tokens"
+            return None
+        if not following and self._built:
+            self._built_bytes -= len(self._built.popleft().body)
+        self._begun += not following
+        self._tokens_left -= tokens
+        index = self._number(self.sent)
+        self.sent += 1
+        return prepared if prepared.index == index else msgspec.structs.replace(prepared, index=index)
+
+    def has_next_turn(self, after: Prepared | None) -> bool:
+        return after is not None and after.turn is not None and after.turn + 1 < self._turns
+
+    def items(self, indexes: Sequence[int]) -> list[Prepared] | None:
+        """These items of a known set, whatever was taken before; None once a ceiling is reached."""
+        items = [self._workload.build(index) for index in indexes]
+        tokens = sum(item.intended_prompt_tokens + item.asked_output_tokens for item in items)
+        if len(items) > self._requests_left:
+            self.ended = f"ceiling: {self._plan.max_requests} requests"
+        elif tokens > self._tokens_left:
+            self.ended = f"ceiling: {self._plan.max_tokens} tokens"
+        else:
+            self._requests_left -= len(items)
+            self._tokens_left -= tokens
+            return items
+        return None
+
+    def _next_first(self) -> Prepared:
+        return self._built[0] if self._built else self._first_turn(0)
+
+    def _first_turn(self, ahead: int) -> Prepared:
+        return self._workload.build(self._number(self._begun + ahead) * self._turns)
+
+    def _next_turn(self, after: Prepared) -> Prepared:
+        assert after.session is not None
+        assert after.turn is not None
+        return self._workload.build(after.session * self._turns + after.turn + 1)
+
+    def _number(self, count: int) -> int:
+        """The count-th of this process's numbers."""
+        return self._shard.number + count * self._shard.of

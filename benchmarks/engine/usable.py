@@ -1,0 +1,94 @@
+"""Whether a plan can be run as it stands, before anything is sent."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from benchmarks.engine.dialects.table import DIALECTS
+from benchmarks.engine.load import Closed, MicroBatch, OpenLoop, StaticBatch
+from benchmarks.engine.plan import CellPlan
+from benchmarks.engine.prompts import TASKS
+from benchmarks.engine.schedule import offsets_ns
+from benchmarks.engine.terms import Frame, Header
+
+MOST_PROCESSES = 64
+
+
+class BadPlanError(ValueError):
+    """The plan cannot be run as it stands; the words are for a person."""
+
+
+def check(plan: CellPlan) -> None:
+    """Raises BadPlanError with what is wrong."""
+    wrong = _unknown(plan) or _out_of_range(plan) or _load(plan) or _address(plan)
+    if wrong:
+        raise BadPlanError(wrong)
+
+
+def same_batch(frames: Sequence[Frame], plan: CellPlan) -> bool:
+    """Whether a ledger is of the batch that a plan asks for: ceilings and limits may differ, the items may not."""
+    header = next((frame for frame in frames if isinstance(frame, Header)), None)
+    return header is None or _items_of(header.plan) == _items_of(plan)
+
+
+def _items_of(plan: CellPlan) -> tuple[object, ...]:
+    return (
+        plan.load, plan.seed, plan.class_name, tuple((c.name, c.weight, c.prompt_tokens, c.output_tokens) for c in plan.classes),
+        plan.task, plan.model, plan.dialect, plan.shared_prefix_share, plan.base_url,
+    )  # fmt: skip
+
+
+def _unknown(plan: CellPlan) -> str:
+    if plan.dialect not in DIALECTS:
+        return f"dialect {plan.dialect!r} is not spoken here, only {', '.join(sorted(DIALECTS))}"
+    if plan.task not in TASKS:
+        return f"task {plan.task!r} is not known, only {', '.join(sorted(TASKS))}"
+    if plan.api_key_env and plan.api_key_env not in os.environ:
+        return f"the environment holds no {plan.api_key_env}, which the plan names as its key"
+    if any(mark in os.environ.get(plan.api_key_env, "") for mark in "\r\n\0"):
+        return f"the key in {plan.api_key_env} holds a line end or a null byte"
+    return ""
+
+
+def _out_of_range(plan: CellPlan) -> str:
+    if plan.offered_concurrency < 1 or not 0 < plan.window_s < math.inf:
+        return "offered concurrency and window must be above zero"
+    if not 1 <= plan.processes <= min(MOST_PROCESSES, plan.offered_concurrency):
+        return f"{plan.processes} generator processes: from 1 to the offered concurrency, at most {MOST_PROCESSES}"
+    if plan.sessions is not None and (plan.sessions.turns < 1 or plan.sessions.think_s < 0):
+        return "a session has at least one turn and thinks no negative time"
+    if not 0 <= plan.shared_prefix_share <= 1:
+        return f"a shared prefix of {plan.shared_prefix_share:g} is not a share from 0 to 1"
+    return ""
+
+
+def _load(plan: CellPlan) -> str:
+    load = plan.load
+    if isinstance(load, Closed):
+        return ""
+    if isinstance(load, StaticBatch):
+        if load.items < 1 or load.batch_size < 1 or load.tries < 1:
+            return "a static batch has at least one item, a batch size and a number of tries of at least 1"
+        return "a static batch runs in one generator process" if plan.processes > 1 else ""
+    if isinstance(load, MicroBatch):
+        if not DIALECTS[plan.dialect].LISTS:
+            return f"dialect {plan.dialect} sends no lists, so nothing can be gathered into one request"
+        if load.max_items < 1 or not 0 <= load.max_wait_ms < math.inf:
+            return "a micro-batch holds at least one item and waits no negative time"
+    if plan.sessions is not None and not isinstance(load, OpenLoop):
+        return "sessions run in a closed or an open loop"
+    try:
+        offsets_ns(load.arrivals, plan.warmup_s + plan.window_s, plan.arrival_seed or plan.seed)
+    except ValueError as error:
+        return f"arrivals: {error}"
+    return ""
+
+
+def _address(plan: CellPlan) -> str:
+    parts = urlsplit(plan.base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return f"base_url {plan.base_url!r} is not an http or https address"
+    return ""
