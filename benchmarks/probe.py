@@ -32,7 +32,7 @@ def host_facts() -> dict[str, object]:
 def claimant() -> str:
     """This process as a word: host, boot, process id and its start, so that a reused id is not taken for the same."""
     pid = os.getpid()
-    return f"{socket.gethostname()[:80]}|{_boot_id()[:36]}|{pid}|{_started(pid)}"
+    return f"{socket.gethostname()[:80]}|{boot_id()[:36]}|{pid}|{_started(pid)}"
 
 
 def claimant_gone(claimed_by: str) -> bool:
@@ -40,7 +40,7 @@ def claimant_gone(claimed_by: str) -> bool:
     parts = claimed_by.split("|")
     if len(parts) != 4 or parts[0] != socket.gethostname()[:80] or not parts[2].isdigit():
         return False
-    if parts[1] != _boot_id()[:36]:
+    if parts[1] != boot_id()[:36]:
         return True
     return _started(int(parts[2])) != parts[3]
 
@@ -51,7 +51,8 @@ def claimant_host(claimed_by: str) -> str:
     return f"{parts[0]}, process {parts[2]}" if len(parts) == 4 else claimed_by
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """One word for this boot of this host."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

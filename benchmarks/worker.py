@@ -24,22 +24,26 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
-from benchmarks import claims, plans, preflight
+from benchmarks import calibrating, claims, plans, preflight
 from benchmarks.claims import Claim, Pulse
 from benchmarks.engine import columns as engine_columns
 from benchmarks.engine import plan as engine_plan
 from benchmarks.engine import summary as engine_summary
+from benchmarks.engine.load import StaticBatch
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.summary_types import CellSummary
-from benchmarks.models import Cell
+from benchmarks.models import Cell, Grid
 from benchmarks.permits import Permit, permit
 from benchmarks.records import parquet
+from benchmarks.records.calibration import Calibration
 
 log = logging.getLogger(__name__)
 
 DRAIN_AT_MOST_S = 60.0
 CANCEL_AT_MOST_S = 10.0
 STORE_TRIES = 10
+CALIBRATING: dict[str, object] = {"phase": "calibrating"}
+"""Progress of a calibration: it loads no target, so nothing of it counts against the authorisation."""
 
 
 _PASSED_ON = frozenset(
@@ -83,14 +87,61 @@ def run_cell(claim: Claim) -> bool:
         claims.give_back(claim=claim, reason=f"The workload cannot be read: {error}")
         return True
     with _folder(claim) as folder:
-        return not _run_plan(claim, plan, folder).out_of_touch
+        watch = _calibrated(claim, cell.grid, folder)
+        if watch is None:
+            watch = _run_plan(claim, plan, folder)
+        return not watch.out_of_touch
+
+
+def _calibrated(claim: Claim, grid: Grid, folder: Path) -> _Watch | None:
+    """None when the client of this grid is proved; else what was seen while it was not, with the attempt ended."""
+    need = calibrating.need_of(grid)
+    if calibrating.settled(grid, need, at=timezone.now()):
+        return None
+    watch, tries, version = _Watch(), list[Calibration](), ""
+    while not watch.pulse.lost and not watch.pulse.stop and len(tries) < calibrating.TRIES:
+        inside = folder / f"calibration-{len(tries) + 1}"
+        inside.mkdir()
+        try:
+            with calibrating.simulator(inside, _environment(None)) as address:
+                watch, _ = _run_engine(claim, calibrating.plan_for(need, address), inside, told=CALIBRATING)
+                found, version = calibrating.compared(inside / "log", address)
+        except calibrating.CalibrationFailedError as error:
+            found = calibrating.failed(f"{error}; the engine said: {_last_words(inside)}")
+        tries.append(found)
+        if found.ok:
+            break
+    if watch.pulse.lost:
+        return watch
+    if watch.pulse.stop:
+        claims.give_back(claim=claim, reason=watch.pulse.reason)
+        return watch
+    kept = calibrating.keep(grid, need, tries, engine_version=version, worker=claim.worker)
+    if kept.agrees:
+        return None
+    claims.give_back(claim=claim, reason=calibrating.refusal(kept))
+    return watch
 
 
 def _run_plan(claim: Claim, plan: CellPlan, folder: Path) -> _Watch:
+    watch, returncode = _run_engine(claim, plan, folder)
+    if watch.pulse.lost:
+        log.warning("cell %s: attempt %s was taken over, its result is dropped", claim.cell_id, claim.attempt)
+    else:
+        _conclude(claim, folder, watch, returncode)
+    return watch
+
+
+def _run_engine(
+    claim: Claim, plan: CellPlan, folder: Path, *, told: dict[str, object] | None = None
+) -> tuple[_Watch, int | None]:
+    """Runs the engine as a child to its end; what was seen of it, and its exit code. `told` stands for its progress."""
     (folder / "plan.json").write_bytes(engine_plan.encode(plan))
+    ledger = ledger_of(claim) if isinstance(plan.load, StaticBatch) else None
+    arguments = [str(folder / "plan.json"), str(ledger or folder / "log"), *(["--resume"] if ledger else [])]
     with (folder / "stderr").open("wb") as stderr:
         child = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.engine", str(folder / "plan.json"), str(folder / "log")],
+            [sys.executable, "-m", "benchmarks.engine", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -98,26 +149,23 @@ def _run_plan(claim: Claim, plan: CellPlan, folder: Path) -> _Watch:
             env=_environment(plan),
         )
     try:
-        watch = _watched(claim, child)
+        watch = _watched(claim, child, told)
     finally:
         _end(child)
-    if watch.pulse.lost:
-        log.warning("cell %s: attempt %s was taken over, its result is dropped", claim.cell_id, claim.attempt)
-    else:
-        _conclude(claim, plan, folder, watch, child.returncode)
-    return watch
+    return watch, child.returncode
 
 
-def _watched(claim: Claim, child: subprocess.Popen[bytes]) -> _Watch:
+def _watched(claim: Claim, child: subprocess.Popen[bytes], told: dict[str, object] | None = None) -> _Watch:
     """Beats and passes stops on until the child ends, its attempt is lost, or it does not heed a stop."""
-    watch = _Watch()
+    watch = _Watch(progress=told or {})
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     reader = threading.Thread(target=_read_lines, args=(child, lines), daemon=True)
     reader.start()
     while child.poll() is None and not watch.pulse.lost:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(settings.HEARTBEAT_S)
-        _take_progress(watch, lines)
+        if told is None:
+            _take_progress(watch, lines)
         _beat(claim, watch)
         _pass_on(watch, child)
         if _overdue(watch):
@@ -186,17 +234,17 @@ def _take_progress(watch: _Watch, lines: queue.SimpleQueue[bytes]) -> None:
                     watch.progress = found
 
 
-def _conclude(claim: Claim, plan: CellPlan, folder: Path, watch: _Watch, returncode: int | None) -> None:
+def _conclude(claim: Claim, folder: Path, watch: _Watch, returncode: int | None) -> None:
     stopped = watch.pulse.stop
     if returncode in (_BAD_PLAN, _UNREACHABLE) and not stopped:
-        claims.give_back(claim=claim, reason=_why_not(folder, returncode))
+        claims.give_back(claim=claim, reason=_why_not(claim, folder, returncode))
         return
     if returncode != 0 and not stopped:
         claims.interrupt(claim=claim, reason=f"The load engine ended with {returncode}: {_last_words(folder)}")
         return
     try:
-        cols = engine_columns.from_log(folder / "log")
-        summary = engine_summary.summarise(cols, plan)
+        cols = engine_columns.from_log(_log_of(claim, folder))
+        summary = engine_summary.summarise(cols, cols.plan)
     except (ValueError, OSError) as error:
         if stopped:
             claims.give_back(claim=claim, reason=watch.pulse.reason)
@@ -207,16 +255,20 @@ def _conclude(claim: Claim, plan: CellPlan, folder: Path, watch: _Watch, returnc
         claims.give_back(claim=claim, reason=watch.pulse.reason)
         return
     tokens = sum(_known_sum(cols.requests.masked[name]) for name in ("prompt_tokens", "output_tokens"))
-    spent = {"sent": len(cols.requests), "tokens": tokens}
-    _store(claim, parquet.write(cols), summary, watch.progress | spent)
+    # A ledger holds earlier attempts too; what they sent was counted when they ended.
+    spent = {
+        "sent": max(0, len(cols.requests) - claim.spent_requests), "tokens": max(0, tokens - claim.spent_tokens)
+    } if ledger_of(claim).exists() else {"sent": len(cols.requests), "tokens": tokens}  # fmt: skip
+    if _store(claim, parquet.write(cols), summary, watch.progress | spent | {"recorded": len(cols.requests)}):
+        ledger_of(claim).unlink(missing_ok=True)
 
 
-def _store(claim: Claim, content: bytes, summary: CellSummary, progress: dict[str, object]) -> None:
-    """Records the result, trying again for a while when the database does not answer."""
+def _store(claim: Claim, content: bytes, summary: CellSummary, progress: dict[str, object]) -> bool:
+    """Records the result, trying again for a while when the database does not answer. Whether it is kept."""
     for attempt in range(STORE_TRIES):
         try:
             kept = claims.record(
-                claim=claim, parquet=content, schema_version=parquet.SCHEMA_VERSION, requests=int(str(progress["sent"])),
+                claim=claim, parquet=content, schema_version=parquet.SCHEMA_VERSION, requests=int(str(progress["recorded"])),
                 summary=summary, progress=progress,
             )  # fmt: skip
         except DatabaseError as error:
@@ -226,28 +278,29 @@ def _store(claim: Claim, content: bytes, summary: CellSummary, progress: dict[st
             continue
         if not kept:
             log.warning("cell %s: attempt %s came too late, its result is dropped", claim.cell_id, claim.attempt)
-        return
+        return kept
     log.error("cell %s: the database took no result in %s tries; it will run again", claim.cell_id, STORE_TRIES)
+    return False
 
 
 def _known_sum(column: engine_columns.MaskedInts) -> int:
     return int(column.values[column.known].sum())
 
 
-def _why_not(folder: Path, returncode: int) -> str:
+def _why_not(claim: Claim, folder: Path, returncode: int) -> str:
     if returncode == _BAD_PLAN:
         return f"The engine refused the plan: {_last_words(folder)}"
     try:
-        end = engine_columns.from_log(folder / "log").end
+        end = engine_columns.from_log(_log_of(claim, folder)).end
     except ValueError:
         end = None
     return f"The {end.reason}" if end else "The target cannot be reached."
 
 
-def _environment(plan: CellPlan) -> dict[str, str]:
+def _environment(plan: CellPlan | None) -> dict[str, str]:
     """Only what the child needs: of all secrets of this worker it sees the one API key that its plan names."""
     wanted = set(_PASSED_ON)
-    if plan.api_key_env:
+    if plan is not None and plan.api_key_env:
         wanted.add(plan.api_key_env)
     return {name: value for name, value in os.environ.items() if name in wanted} | {"PYTHONUNBUFFERED": "1"}
 
@@ -266,6 +319,19 @@ def _folder(claim: Claim) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def ledger_of(claim: Claim) -> Path:
+    """The log of a static cell, kept from attempt to attempt: each goes on where the last one ended."""
+    folder: Path = settings.VAR / "ledgers"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder / f"{claim.grid_id}-{claim.cell_id}.log"
+
+
+def _log_of(claim: Claim, folder: Path) -> Path:
+    ledger = ledger_of(claim)
+    return ledger if ledger.exists() else folder / "log"
+
+
 def _last_words(folder: Path) -> str:
-    text = (folder / "stderr").read_text(encoding="utf-8", errors="replace").strip()
+    path = folder / "stderr"
+    text = path.read_text(encoding="utf-8", errors="replace").strip() if path.exists() else ""
     return text.splitlines()[-1][:200] if text else "it said nothing"

@@ -34,6 +34,13 @@ NS_PER_MS = 1_000_000
 Floats = npt.NDArray[np.float64]
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the errors may be at most, stated beside them wherever they are shown."""
+
+    ttft_error_p99_ms: float = MAX_TTFT_ERROR_P99_MS
+    gap_error_p99_ms: float = MAX_GAP_ERROR_P99_MS
+
+
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """How far the client's times are from the truth. `n` requests were compared; with fewer than 100 the 99th percentile
     of their times to first token is the worst of them. None where nothing could be compared."""
@@ -86,7 +93,7 @@ def calibration_plan(
     )
 
 
-def compare(columns: Columns, truths: Sequence[Truth]) -> Calibration:
+def compare(columns: Columns, truths: Sequence[Truth], limits: Limits | None = None) -> Calibration:
     """Every good request of the window against its truth, joined by the prompt that the plan's seed gives it."""
     known = {truth.prompt_digest: truth for truth in truths if truth.outcome == "finished"}
     ttft_ms: list[float] = []
@@ -106,7 +113,8 @@ def compare(columns: Columns, truths: Sequence[Truth]) -> Calibration:
             gaps_ms.append(np.abs(seen_ms - np.diff(truth.t_tokens_ns) / NS_PER_MS))
     ttft = np.sort(np.array(ttft_ms, dtype=np.float64))
     gaps = np.sort(np.concatenate(gaps_ms)) if gaps_ms else np.array([], dtype=np.float64)
-    return _verdict(ttft, gaps, {"without their truth": lost, "with another number of chunks than were sent": uneven})
+    unfit = {"without their truth": lost, "with another number of chunks than were sent": uneven}
+    return _verdict(ttft, gaps, unfit, limits or Limits())
 
 
 def _good_rows(columns: Columns) -> list[int]:
@@ -128,16 +136,16 @@ def _ttft_error_ms(columns: Columns, row: int, truth: Truth) -> float:
     return (abs(first_ns - truth.t_tokens_ns[0]) + max(0, sent_ns - truth.t_received_ns)) / NS_PER_MS
 
 
-def _verdict(ttft_ms: Floats, gaps_ms: Floats, unfit: Mapping[str, int]) -> Calibration:
+def _verdict(ttft_ms: Floats, gaps_ms: Floats, unfit: Mapping[str, int], limits: Limits) -> Calibration:
     """Both samples sorted."""
     p50, p99, gap_p99 = _at(ttft_ms, 0.5), _at(ttft_ms, 0.99), _at(gaps_ms, 0.99)
     reasons = [f"{count} requests {what}" for what, count in unfit.items() if count]
     if len(ttft_ms) < LEAST_REQUESTS:
         reasons.append(f"only {len(ttft_ms)} of the {LEAST_REQUESTS} requests that a comparison needs")
-    if p99 is not None and p99 > MAX_TTFT_ERROR_P99_MS:
-        reasons.append(f"TTFT error p99 {p99:.2f} ms, allowed {MAX_TTFT_ERROR_P99_MS:g}")
-    if gap_p99 is not None and gap_p99 > MAX_GAP_ERROR_P99_MS:
-        reasons.append(f"gap error p99 {gap_p99:.2f} ms, allowed {MAX_GAP_ERROR_P99_MS:g}")
+    if p99 is not None and p99 > limits.ttft_error_p99_ms:
+        reasons.append(f"TTFT error p99 {p99:.2f} ms, allowed {limits.ttft_error_p99_ms:g}")
+    if gap_p99 is not None and gap_p99 > limits.gap_error_p99_ms:
+        reasons.append(f"gap error p99 {gap_p99:.2f} ms, allowed {limits.gap_error_p99_ms:g}")
     return Calibration(
         n=len(ttft_ms),
         ttft_error_p50_ms=p50,

@@ -139,7 +139,7 @@ def in_words(terms: Terms) -> str:
             parts = [f"at most {terms.most_cells:,} cells"]
         case _:
             parts = []
-    if terms.processes > 1:
+    if not isinstance(terms, StaticTerms) and terms.processes > 1:
         parts.append(f"{terms.processes} generator processes")
     return ", ".join(parts)
 
@@ -148,7 +148,7 @@ def fault(terms: Terms, settings: Sequence[int]) -> str | None:
     """What is wrong with the terms or settings, as a sentence; None when nothing is."""
     if not settings or min(settings) < 1:
         return "Give at least one setting, each 1 or more."
-    if not 1 <= terms.processes <= MOST_PROCESSES:
+    if not isinstance(terms, StaticTerms) and not 1 <= terms.processes <= MOST_PROCESSES:
         return f"Between 1 and {MOST_PROCESSES} generator processes."
     wrong = _fault_of_kind(terms, settings)
     if wrong:

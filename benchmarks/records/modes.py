@@ -76,12 +76,11 @@ class MicroTerms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class StaticTerms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`beside` batches run at a time; a failed item is tried `tries` times in all."""
+    """`beside` batches run at a time; a failed item is tried `tries` times in all. One ledger, so one process."""
 
     items: int = 200
     beside: int = 1
     tries: int = 3
-    processes: int = 1
 
 
 class SearchTerms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -144,6 +143,18 @@ def offered_concurrency(terms: Terms, setting: int) -> int:
             return beside
         case _:
             return setting
+
+
+def connections(terms: Terms, setting: int) -> int:
+    """What the client has open at once: items that travel together share one."""
+    return in_flight(terms, setting) if isinstance(terms, StaticTerms) else offered_concurrency(terms, setting)
+
+
+def processes(terms: Terms, setting: int) -> int:
+    """Generator processes of a cell: no more than it has requests in flight, and one for a ledger."""
+    if isinstance(terms, StaticTerms):
+        return 1
+    return min(terms.processes, offered_concurrency(terms, setting))
 
 
 def requests_of(terms: Terms, setting: int, seconds: float) -> float | None:

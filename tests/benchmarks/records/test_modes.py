@@ -34,7 +34,7 @@ def test_terms_read_back_from_json_as_they_were_kept_and_name_their_mode(mode: M
 
 def test_the_plain_closed_loop_is_kept_as_nothing_and_every_other_default_is_written_out() -> None:
     assert modes.plain(ClosedTerms()) == {}
-    assert modes.plain(StaticTerms()) == {"items": 200, "beside": 1, "tries": 3, "processes": 1}
+    assert modes.plain(StaticTerms()) == {"items": 200, "beside": 1, "tries": 3}
 
 
 @pytest.mark.parametrize("kept", [{"items": "many"}, {"unheard_of": 1}, {"max_in_flight": 3}])
