@@ -159,7 +159,8 @@ class File:
     def _column(self, name: str) -> Array:
         if name not in self._names:
             raise WrongSchemaError(f"the file has no column {name}")
-        return self._file.read(columns=[name]).column(name)
+        # One column gains nothing from pyarrow's pool of threads, and a process that never starts it ends more quietly.
+        return self._file.read(columns=[name], use_threads=False).column(name)
 
     def _numbers(self, name: str, rows: slice, dtype: type[Any]) -> tuple[np.ndarray[Any, Any], Bools]:
         column = self._column(name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from array import array
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +14,18 @@ import pytest
 
 from benchmarks.engine.columns import Columns, from_frames
 from benchmarks.engine.summary import summarise
-from benchmarks.engine.terms import ClientHealth, End, NotReported, Outcome, Phase, Reading, Window
+from benchmarks.engine.summary_types import as_json
+from benchmarks.engine.terms import (
+    BatchRecord,
+    ClientHealth,
+    End,
+    NotReported,
+    Outcome,
+    Phase,
+    Reading,
+    Resumed,
+    Window,
+)
 from benchmarks.records.digest import sha256
 from benchmarks.records.parquet import META_KEY, WrongSchemaError, read, write
 from tests.benchmarks.engine.plans import FAILED, S, a_header, a_record
@@ -36,8 +49,20 @@ WHOLE = [
     HEALTH,
     End(t_ns=2 * S, complete=True, reason="window completed"),
 ]
+BATCHED = [
+    WHOLE[0],
+    a_record(0, batch=3, session=1, turn=2, gathered_ns=5, connect_us=0, attempt=2),
+    BatchRecord(
+        batch=3, items=2, t_gathered_ns=5, t_sent_ns=None, t_end_ns=9, outcome=Outcome.TRUNCATED, prompt_tokens=7
+    ),
+    Resumed(wall_ns=1_796_000_100 * S, monotonic_ns=3),
+    BatchRecord(batch=4, items=1, t_gathered_ns=6, t_sent_ns=7, t_end_ns=None, outcome=Outcome.OK, output_tokens=0),
+    *READINGS,
+    *WHOLE[-3:],
+]
 CELLS = {
     "whole": WHOLE,
+    "batches and two runs": BATCHED,
     "header alone": WHOLE[:1],
     "no readings": [f for f in WHOLE if not isinstance(f, Reading)],
     "no requests": [WHOLE[0], *READINGS, *WHOLE[-3:]],
@@ -73,6 +98,13 @@ def test_nothing_is_lost_on_the_way(columns):
     for name, masked in columns.requests.masked.items():
         assert back.requests.masked[name].known.tolist() == masked.known.tolist()
         assert back.requests.masked[name].values.tolist() == masked.values.tolist()
+    assert back.resumed == columns.resumed
+    for name, values in columns.batches.plain.items():
+        assert back.batches.plain[name].tolist() == values.tolist()
+    for name, masked in columns.batches.masked.items():
+        assert back.batches.masked[name].known.tolist() == masked.known.tolist()
+        assert back.batches.masked[name].values.tolist() == masked.values.tolist()
+    assert back.batches.outcome.tolist() == columns.batches.outcome.tolist()
     assert back.readings.labels == columns.readings.labels
     assert back.readings.value.tolist() == columns.readings.value.tolist()
 
@@ -111,6 +143,79 @@ def test_a_newer_schema_is_refused_with_its_number():
         read(sink.getvalue().to_pybytes())
 
 
+def test_batches_are_rows_of_their_own():
+    rows = pq.read_table(pa.BufferReader(write(from_frames(BATCHED)))).to_pylist()
+    assert [row["record"] for row in rows[:4]] == ["request", "batch", "batch", "reading"]
+    first = rows[1]
+    assert (first["batch"], first["items"], first["gathered_ns"], first["t_sent_ns"], first["t_end_ns"]) == (
+        3,
+        2,
+        5,
+        None,
+        9,
+    )
+    assert (first["outcome"], first["prompt_tokens"], first["output_tokens"]) == ("truncated", 7, None)
+    assert (first["index"], first["class_name"], first["chunk_gaps_us"], first["reading"]) == (None, None, None, None)
+    assert (rows[0]["batch"], rows[0]["session"], rows[0]["turn"], rows[0]["connect_us"]) == (3, 1, 2, 0)
+
+
+OLD = Path(__file__).resolve().parents[2] / "data" / "evidence"
+
+
+def test_evidence_of_schema_1_still_opens_and_gives_its_numbers_again():
+    columns = read((OLD / "schema1_cell.parquet").read_bytes())
+    assert (len(columns.requests), len(columns.batches), len(columns.readings.t_ns), columns.resumed) == (
+        240,
+        0,
+        30,
+        (),
+    )
+    assert columns.requests.texts["detail"][5] == "queue is full \u2028 é"
+    assert columns.requests.gaps_us.dtype == "uint32"
+    assert not columns.requests.masked["connect_us"].known.any()
+    again = as_json(summarise(columns, columns.plan))
+    stored = json.loads((OLD / "schema1_summary.json").read_text())
+    for old, new in zip(stored.pop("classes"), again["classes"], strict=True):
+        assert old == {name: new[name] for name in old}
+    client = stored.pop("client")
+    assert client == {name: again["client"][name] for name in client}
+    assert stored.pop("schema") < again["schema"]
+    assert stored == {name: again[name] for name in stored}
+
+
+def test_evidence_of_schema_1_written_again_is_of_the_newest():
+    columns = read((OLD / "schema1_cell.parquet").read_bytes())
+    again = write(columns)
+    assert read(again).requests.gaps_us.tolist() == columns.requests.gaps_us.tolist()
+    assert len(again) < (OLD / "schema1_cell.parquet").stat().st_size
+    assert as_json(summarise(read(again), columns.plan)) == as_json(summarise(columns, columns.plan))
+
+
+def test_words_of_a_vocabulary_nobody_knows_are_refused():
+    table = pq.read_table(pa.BufferReader(write(from_frames(WHOLE))))
+    place = table.schema.get_field_index("outcome")
+    odd = pa.array(["fine"] * len(table), pa.utf8())
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.set_column(place, "outcome", odd).replace_schema_metadata(table.schema.metadata), sink)
+    with pytest.raises(WrongSchemaError, match="outcome holds a word"):
+        read(sink.getvalue().to_pybytes())
+
+
+def test_a_file_in_several_row_groups_by_another_writer_reads_the_same():
+    content = write(from_frames(BATCHED))
+    table, sink = pq.read_table(pa.BufferReader(content)), pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=7)
+    assert write(read(sink.getvalue().to_pybytes())) == content
+
+
+def test_the_order_in_which_words_came_does_not_change_the_bytes():
+    pair = [a_record(0, detail="b"), a_record(1, detail="a")]
+    once = from_frames([WHOLE[0], *pair])
+    again = read(write(once))
+    assert again.requests.texts["detail"].words == ("a", "b")
+    assert write(again) == write(once)
+
+
 ROUND_TRIP = """
 import sys
 from benchmarks.records.parquet import read, write
@@ -123,5 +228,5 @@ print(sorted({"pandas", "django"} & set(sys.modules)))
 
 
 def test_writing_and_reading_load_neither_pandas_nor_django():
-    done = subprocess.run([sys.executable, "-c", ROUND_TRIP], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    done = subprocess.run([sys.executable, "-c", ROUND_TRIP], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
