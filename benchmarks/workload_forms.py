@@ -72,7 +72,8 @@ class WorkloadForm(SlugMixin, WorkloadModelForm):
         return Workload.objects.filter(team=self.team, slug=slug).exists()
 
     def clean_turns(self) -> int:
-        return self.cleaned_data["turns"] or 1
+        turns: int | None = self.cleaned_data["turns"]
+        return 1 if turns is None else turns
 
     def clean_think_s(self) -> float:
         return self.cleaned_data["think_s"] or 0.0

@@ -36,13 +36,13 @@ class TracedClass:
 
 
 def classes_of_trace(trace: Trace) -> list[TracedClass]:
-    """A quarter, a half and a quarter of the requests; one class called all where there are too few for three."""
+    """A quarter, a half and a quarter of the requests, to within one of them; one class called all where they are few."""
     order = np.lexsort((trace.output_tokens, trace.prompt_tokens))
     prompt, output = trace.prompt_tokens[order], trace.output_tokens[order]
     if len(trace) < FEW_REQUESTS:
         return [_class("all", 1.0, prompt, output)]
-    places = [(name, round(low * len(trace)), round(high * len(trace))) for name, low, high in CUTS]
-    return [_class(name, (to - at) / len(trace), prompt[at:to], output[at:to]) for name, at, to in places]
+    places = [(name, high - low, round(low * len(trace)), round(high * len(trace))) for name, low, high in CUTS]
+    return [_class(name, weight, prompt[begin:end], output[begin:end]) for name, weight, begin, end in places]
 
 
 def _class(name: str, weight: float, prompt: Whole, output: Whole) -> TracedClass:

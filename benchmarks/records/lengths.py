@@ -76,8 +76,8 @@ def _described(ordered: Sequence[int]) -> Quantiles:
 
 
 def plain(distribution: Distribution) -> dict[str, object]:
-    """The JSON form that a row keeps."""
-    value: dict[str, object] = msgspec.to_builtins(distribution)
+    """The JSON form that a row keeps, as it comes back from the database: points are lists."""
+    value: dict[str, object] = msgspec.json.decode(msgspec.json.encode(distribution))
     return value
 
 

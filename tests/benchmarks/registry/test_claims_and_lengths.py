@@ -13,7 +13,7 @@ from benchmarks.engine.plan import Distribution, Fixed, Lognormal, Normal, Quant
 from benchmarks.imports.classes import cut
 from benchmarks.imports.preset_table import PRESETS
 from benchmarks.imports.presets import classes_of
-from benchmarks.lengths_forms import points_as_text, points_from_text
+from benchmarks.lengths_forms import pairs_as_text, pairs_from_text, points_as_text, points_from_text
 from benchmarks.records.lengths import ClassLengths, fault, in_words, p10_p50_p90, plain, read, warnings_about
 
 
@@ -132,3 +132,25 @@ def test_quantiles_are_read_from_text_and_written_back(text: str) -> None:
 def test_text_that_is_no_quantile_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantile"):
         points_from_text(text)
+
+
+@pytest.mark.parametrize("text", ["480:12, 3100:8", "480:12;3100:8", " 480:12\n3100:8 ", "480:12 3100:8,"])
+def test_pairs_are_read_from_text_and_written_back(text: str) -> None:
+    pairs = pairs_from_text(text)
+    assert (pairs, pairs_as_text(pairs)) == (((480, 12), (3100, 8)), "480:12, 3100:8")
+
+
+@pytest.mark.parametrize("text", ["480", "480:", "480 : 12", "a:b", "480:12:3", "-1:5", "480.5:12"])
+def test_text_that_is_no_pair_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a pair of lengths\. Write prompt:answer, like 480:12, 3100:8\."):
+        pairs_from_text(text)
+
+
+def test_no_text_is_no_pairs() -> None:
+    assert (pairs_from_text(""), pairs_as_text(None)) == (None, "")
+
+
+@pytest.mark.parametrize("tokens", [1.0, 999_999.0, 1_000_000.0, 123_456.0])
+def test_quantiles_are_written_without_losing_a_digit(tokens: float) -> None:
+    points = ((0.0, 1.0), (0.123456, tokens), (1.0, 1_000_000.0))
+    assert points_from_text(points_as_text(points)) == points

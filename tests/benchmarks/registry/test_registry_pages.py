@@ -262,6 +262,76 @@ def test_a_workload_form_says_what_to_change(client: Client, operator: User, row
     assert said in page(answer)
 
 
+PAIRS = ", ".join(f"{100 + n}:{20 + n}" for n in range(41))
+
+
+@pytest.mark.parametrize(
+    "row, prompt",
+    [
+        (class_row(prompt_kind="quantiles", prompt_points="p0 1, p50 115, p100 999"), [[0, 1], [0.5, 115], [1, 999]]),
+        (class_row(prompt_kind="quantiles", prompt_points="p0 1, p50 160, p100 999"), None),
+        (class_row(prompt_kind="lognormal", prompt_low="", prompt_high=""), None),
+        (class_row(), None),
+    ],
+    ids=["described", "not described", "empty", "another kind"],
+)
+def test_pairs_are_described_by_what_stands_beside_them_or_by_themselves(
+    client: Client, operator: User, row: dict[str, Any], prompt: list[list[float]] | None
+) -> None:
+    assert client.post(reverse("workload-new"), workload_form(row | {"pairs": PAIRS})).status_code == 302
+    kept = Workload.objects.get().classes.get()
+    assert kept.pairs == [[100 + n, 20 + n] for n in range(41)]
+    points = kept.prompt_tokens["points"]
+    assert points == prompt if prompt else (points[0], points[5], points[-1]) == ([0, 100], [0.5, 120], [1, 140])
+
+
+@pytest.mark.parametrize(
+    "row, changes, said",
+    [
+        ({"pairs": "480"}, {}, "“480” is not a pair of lengths."),
+        ({"pairs": "480:0"}, {}, "A length is between 1 and 1,000,000 tokens."),
+        ({"pairs": "1:1 " * 1001}, {}, "at most 1,000 pairs of lengths"),
+        ({}, {"turns": "51"}, "Ensure this value is less than or equal to 50."),
+        ({}, {"turns": "0"}, "Ensure this value is greater than or equal to 1."),
+        ({}, {"think_s": "2"}, "A pause needs a conversation"),
+        ({}, {"shared_prefix_share": "96"}, "Ensure this value is less than or equal to 95."),
+        ({}, {"task": "poem"}, "Select a valid choice."),
+    ],
+)
+def test_what_is_sent_is_checked(
+    client: Client, operator: User, row: dict[str, Any], changes: dict[str, str], said: str
+) -> None:
+    answer = client.post(reverse("workload-new"), workload_form(class_row(**row), **changes))
+    assert (answer.status_code, Workload.objects.count()) == (422, 0)
+    assert said in page(answer)
+
+
+def test_a_shared_beginning_turns_and_a_pause_are_kept_and_shown(client: Client, operator: User) -> None:
+    form = workload_form(class_row(), task="json", shared_prefix_share="25", turns="4", think_s="1.5")
+    shown = page(client.get(client.post(reverse("workload-new"), form)["Location"]))
+    assert list(Workload.objects.values_list("task", "shared_prefix_share", "turns", "think_s")) == [
+        ("json", 0.25, 4, 1.5)
+    ]
+    for words in (
+        "25.0% of each prompt",
+        "4 turns, 1.5 s between them",
+        "One JSON object to a schema",
+        "answers end by themselves",
+    ):
+        assert words in shown
+    edit = client.get("/workloads/chat/1/edit/").context["form"]
+    assert [edit[name].value() for name in ("shared_prefix_share", "turns", "think_s")] == [25.0, 4, 1.5]
+
+
+def test_a_workload_page_names_the_runtime_whose_context_is_too_small(
+    client: Client, team: Team, operator: User
+) -> None:
+    client.post(reverse("workload-new"), workload_form(class_row(prompt_low=3000, prompt_high=5000)))
+    runtime = make_runtime(make_hardware(team), name="Small", context_per_sequence_tokens=4096)
+    make_grid(runtime, Workload.objects.get(), operator)
+    assert "exceed the 4,096 tokens a sequence of Small" in page(client.get("/workloads/chat/1/"))
+
+
 def test_a_class_is_added_without_javascript_and_without_saving(client: Client, operator: User) -> None:
     answer = client.post(reverse("workload-new"), workload_form(class_row(), add_class="1"))
     assert (answer.status_code, len(answer.context["classes"].forms), Workload.objects.count()) == (200, 2, 0)

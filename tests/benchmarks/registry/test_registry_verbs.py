@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,6 +89,44 @@ def test_a_workload_changes_in_place_until_a_grid_uses_it(used: bool, versions: 
     assert list(Workload.objects.values_list("version", flat=True)) == versions
     assert [c.name for c in registry.classes_of(kept)] == ["a"]
     assert [c.name for c in registry.classes_of(workload)] == (["short", "median", "long"] if used else ["a"])
+
+
+def test_the_digest_of_a_workload_from_before_sessions_and_pairs_stays_what_it_was() -> None:
+    """Literal: grids and statements of older versions carry it."""
+    workload = make_workload(source="", seed=7)
+    assert (
+        registry.digest_of_workload(workload, TWO) == "83380c0f8e9cda52c20c9e23545f7db886ce89d3403509c3f032659708f7381c"
+    )
+
+
+@pytest.mark.parametrize(
+    "name, value, default",
+    [
+        ("shared_prefix_share", 0.25, 0.0),
+        ("turns", 2, 1),
+        ("think_s", 1.5, 0.0),
+        ("arrivals_s", [0.0, 1.0], None),
+        ("arrivals_s", [0.0, 2.0], []),
+    ],
+)
+def test_what_is_sent_is_part_of_a_workloads_digest(name: str, value: Any, default: Any) -> None:
+    workload = make_workload()
+    before = registry.digest_of_workload(workload, TWO)
+    setattr(workload, name, value)
+    assert registry.digest_of_workload(workload, TWO) != before
+    setattr(workload, name, default)
+    assert registry.digest_of_workload(workload, TWO) == before
+
+
+def test_pairs_of_lengths_are_part_of_a_workloads_digest_and_no_pairs_are_not() -> None:
+    workload = make_workload()
+    digests = [
+        registry.digest_of_workload(workload, [replace(TWO[0], pairs=pairs)])
+        for pairs in (None, [], [(5, 6)], [[5, 6]], [(5, 7)])
+    ]
+    assert digests[0] == digests[1] == registry.digest_of_workload(workload, TWO)
+    assert digests[2] == digests[3]
+    assert len(set(digests)) == 3
 
 
 def test_a_broken_chain_is_found_by_the_command(capsys: Any) -> None:

@@ -5,6 +5,7 @@ from django.utils import timezone
 
 from benchmarks import plans
 from benchmarks.engine import plan as engine_plan
+from benchmarks.engine.load import Sessions
 from benchmarks.permits import Permit, permit, target_refusal
 from benchmarks.records import lengths
 from tests import factories
@@ -91,3 +92,27 @@ def test_the_largest_request_of_a_class_is_known(distribution, most):
     row = factories.make_workload().classes.first()
     row.prompt_tokens, row.output_tokens = distribution, lengths.plain(lengths.read({"kind": "fixed", "tokens": 1}))
     assert plans.largest_tokens(row) == most + 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("turns", "tokens"), [(1, 12), (4, 48)])
+def test_the_largest_request_of_a_conversation_is_its_last_turn(turns, tokens):
+    row = factories.make_workload(classes={"only": (9, 3)}, turns=turns).classes.select_related("workload").get()
+    assert plans.largest_tokens(row) == tokens
+
+
+@pytest.mark.django_db
+def test_a_plan_carries_sessions_the_shared_beginning_and_pairs():
+    grid = running_grid(settings=(4,), class_names=("median",))
+    type(grid.workload).objects.filter(pk=grid.workload_id).update(turns=3, think_s=2.5, shared_prefix_share=0.25)
+    grid.workload.classes.filter(name="median").update(pairs=[[100, 5], [40, 9]])
+    plan = _plan(type(grid).objects.get(pk=grid.pk).cells.get())
+    assert (plan.sessions, plan.shared_prefix_share) == (Sessions(turns=3, think_s=2.5), 0.25)
+    assert plan.classes[0].pairs == ((100, 5), (40, 9))
+    assert engine_plan.decode(engine_plan.encode(plan)) == plan
+
+
+@pytest.mark.django_db
+def test_a_workload_without_turns_has_no_sessions():
+    plan = _plan(running_grid(settings=(4,), class_names=("median",)).cells.get())
+    assert (plan.sessions, plan.shared_prefix_share, plan.classes[0].pairs) == (None, 0.0, None)
