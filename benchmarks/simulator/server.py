@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from urllib.parse import parse_qs, urlsplit
 
@@ -26,7 +27,7 @@ from benchmarks.simulator.faults import (
     Fault,
     FaultMix,
 )
-from benchmarks.simulator.model import Admission, Engine, Order
+from benchmarks.simulator.model import Admission, Engine, Order, Token
 from benchmarks.simulator.prefixes import PrefixCache
 from benchmarks.simulator.profiles import DEMO, Profile
 from benchmarks.simulator.shapes import JSON, Fact, shape_of
@@ -34,6 +35,7 @@ from benchmarks.simulator.truth import Truth, prompt_digest
 
 VERSION = "1.0.0"
 TRUTH_KEPT = 5_000
+SPREAD_EVERY_S = 0.001
 APIS = {api.value: api for api in Api}
 
 
@@ -83,6 +85,9 @@ class Simulator:
         self._timer: asyncio.TimerHandle | None = None
         self._answers: dict[int, Answer] = {}
         self._asking: dict[Connection, Answer] = {}
+        self._outbox: deque[Token] = deque()
+        self._per_turn = 0
+        self._draining = False
         self._next_key = 0
         self._next_id = 0
 
@@ -223,7 +228,31 @@ class Simulator:
         """Hand out every token that is due, and plan the next step's end."""
         now_s = self._loop.time()
         active, kv_tokens = self.engine.running, self.engine.kv_used_tokens if self.card is not None else 0
-        for token in self.engine.advance(now_s):
+        self._hand_out(self.engine.advance(now_s))
+        if self.card is not None:
+            self.card.read(active=active, kv_tokens=kv_tokens, now_s=now_s)
+        self._arm()
+
+    def _hand_out(self, tokens: Sequence[Token]) -> None:
+        """At once, or some each millisecond (no timer here is finer), always in the engine's order."""
+        spread_s = self.options.profile.write_spread_s
+        if not spread_s:
+            self._deliver(tokens)
+            return
+        self._outbox.extend(tokens)
+        self._per_turn = math.ceil(len(self._outbox) * SPREAD_EVERY_S / spread_s)
+        if self._outbox and not self._draining:
+            self._draining = True
+            self._loop.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        self._deliver([self._outbox.popleft() for _ in range(min(self._per_turn, len(self._outbox)))])
+        self._draining = bool(self._outbox)
+        if self._draining:
+            self._loop.call_later(SPREAD_EVERY_S, self._drain)
+
+    def _deliver(self, tokens: Sequence[Token]) -> None:
+        for token in tokens:
             answer = self._answers.get(token.key)
             if answer is None:
                 continue
@@ -234,9 +263,6 @@ class Simulator:
                 self._forget(answer)
                 for key in answer.keys:
                     self.engine.cancel(key)
-        if self.card is not None:
-            self.card.read(active=active, kv_tokens=kv_tokens, now_s=now_s)
-        self._arm()
 
     def _arm(self) -> None:
         due_s = self.engine.next_event_s
