@@ -20,7 +20,7 @@ from tests.bench.shapes import Server, Shape
 from tests.bench.tools import Task, Tool
 from tests.bench.watch import Watch
 
-PATIENCE_S = 240.0
+PATIENCE_S = 150.0
 
 
 class ToolFailedError(RuntimeError):
@@ -138,14 +138,14 @@ def told(
 
 def _run(tool: Tool, task: Task, *, core: int) -> Watch:
     command = ["taskset", "-c", str(core), *tool.command(task)]
-    with (task.folder / "out").open("wb") as out:
+    with (task.folder / "out").open("wb") as out, (task.folder / "err").open("wb") as err:
         child = subprocess.Popen(
             command,
             cwd=ROOT,
             env={**os.environ, **tool.environment},
             stdin=subprocess.PIPE,  # the engine ends when this end closes
             stdout=out,
-            stderr=subprocess.STDOUT,
+            stderr=err,
             start_new_session=True,
         )
         watch = Watch(child.pid, core=core)
@@ -162,10 +162,16 @@ def _run(tool: Tool, task: Task, *, core: int) -> Watch:
             if child.stdin is not None:
                 child.stdin.close()
     if code != 0:
-        raise ToolFailedError(f"{tool.name} ended with {code}: {last_words(task.folder)}")
+        raise ToolFailedError(
+            f"{tool.name} ended with {code if code >= 0 else signal.Signals(-code).name}: {last_words(task.folder)}"
+        )
     return watch
 
 
 def last_words(folder: Path) -> str:
-    text = (folder / "out").read_text(errors="replace") if (folder / "out").exists() else ""
-    return " / ".join(text.strip().splitlines()[-3:])[-600:]
+    """Of stderr, or of stdout where the tool said nothing there; one line."""
+    for name in ("err", "out"):
+        text = (folder / name).read_text(errors="replace").strip() if (folder / name).exists() else ""
+        if text:
+            return " ".join(" / ".join(text.splitlines()[-3:]).split())[-300:]
+    return "without a word"
