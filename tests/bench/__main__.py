@@ -159,7 +159,7 @@ def line_of(found: Run, number: int) -> str:
         f"{found.cpu_us_per_event:8.2f} us/event", f"{found.events_per_s:9.0f} events/s",
         f"TTFT error p50 {_ms(found.ttft_error_p50_ms)} p99 {_ms(found.ttft_error_p99_ms)}",
         f"gap p99 {_ms(found.gap_error_p99_ms)}", f"reported-true {_ms(found.reported_minus_true_p99_ms)}",
-        f"{found.peak_rss_mb:5.0f} MB", f"first {found.first_request_s:5.2f} s", 
+        f"{found.peak_rss_mb:5.0f} MB", f"first {found.first_request_s:5.2f} s",
         f"others {found.foreign_cpu_share:4.0%}", f"n {found.requests}",
     ]  # fmt: skip
     told += (
