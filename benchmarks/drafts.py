@@ -23,6 +23,7 @@ from benchmarks.records.modes import (
     Mode,
     OpenTerms,
     SearchTerms,
+    StaticTerms,
     Terms,
 )
 
@@ -166,6 +167,8 @@ def _check(spec: GridSpec) -> None:
 
 def _mode_fault(spec: GridSpec) -> str | None:
     """What the mode wants of the runtime, the workload or the number of cells, and does not get."""
+    if isinstance(spec.load, MicroTerms | StaticTerms) and spec.workload.turns > 1:
+        return "Conversations of several turns run in a closed or open loop. Choose a workload of single requests."
     match spec.load:
         case MicroTerms() if spec.runtime.dialect not in LIST_DIALECTS:
             return (

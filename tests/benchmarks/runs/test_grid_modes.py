@@ -139,6 +139,17 @@ def test_what_a_mode_lacks_is_said_when_the_grid_is_drawn(fields: dict[str, Any]
     assert not Grid.objects.exists()
 
 
+@pytest.mark.parametrize(("load", "drawn"), [(StaticTerms(), False), (OpenTerms(), True), (ClosedTerms(), True)])
+def test_conversations_run_in_loops_only(load: Terms, drawn: bool) -> None:
+    runtime = factories.make_runtime()
+    workload = factories.make_workload(runtime.team, turns=3)
+    if drawn:
+        assert factories.make_grid(runtime, workload, settings=(4,), load=load).pk
+        return
+    with pytest.raises(DraftRefused, match="several turns"):
+        factories.make_grid(runtime, workload, settings=(4,), load=load)
+
+
 def test_a_search_begins_with_the_cells_of_its_lowest_setting() -> None:
     grid = factories.make_grid(settings=(2, 64), class_names=("short", "long"), load=SearchTerms())
     assert list(grid.cells.values_list("setting", "class_name")) == [(2, "short"), (2, "long")]
