@@ -163,7 +163,8 @@ class LengthClassForm(forms.Form):
         for name in self.fields:
             part = name.partition("_")[2]
             span = {"points": "", "kind": "h", "": "h"}.get(part, "q")
-            self.fields[name].widget.attrs.update({"data-span": span, "step": "any"} if part != "points" else {})
+            if name != "pairs" and part != "points":
+                self.fields[name].widget.attrs.update({"data-span": span, "step": "any"})
 
     def _add_distribution(self, prefix: str, what: str) -> None:
         self.fields[f"{prefix}_kind"] = forms.ChoiceField(label=f"{what}, tokens", choices=KINDS, initial="lognormal")

@@ -120,13 +120,13 @@ class TraceForm(forms.Form):
         error_messages={"required": "Choose the file of the trace.", "empty": "The file is empty."},
         widget=forms.FileInput(attrs={"accept": ".csv,.tsv,.txt,.jsonl,.json,.gz"}),
     )
-    prompt_column = forms.CharField(label="Column of prompt tokens", max_length=80, required=False)
-    output_column = forms.CharField(label="Column of answer tokens", max_length=80, required=False)
-    time_column = forms.CharField(label="Column of times", max_length=80, required=False)
+    prompt_column = forms.CharField(label="Prompt tokens", max_length=80, required=False)
+    output_column = forms.CharField(label="Answer tokens", max_length=80, required=False)
+    time_column = forms.CharField(label="Times", max_length=80, required=False)
     time_unit = forms.ChoiceField(
-        label="Unit of the times",
+        label="Unit",
         required=False,
-        choices=[("", "As its name says, else seconds"), *((u, u) for u in UNIT_S)],
+        choices=[("", "As named, else s"), *((u, u) for u in UNIT_S)],
     )
 
     draft: TraceDraft

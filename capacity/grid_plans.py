@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from benchmarks.drafts import MIXED
 from benchmarks.facts import worker_state
 from benchmarks.models import Membership, Role, Runtime, Workload
-from benchmarks.records import lengths
+from benchmarks.records import lengths, linter
 from benchmarks.records.modes import ClosedTerms, Mode, SearchTerms, Terms, in_flight, mode_of, requests_of
 from benchmarks.runtimes import terms
 from capacity.models import Objective
@@ -97,16 +97,19 @@ def _sent(wish: Wish, settings: list[int], each_s: float) -> tuple[float, float 
     each = sum(count or 0.0 for count in found) * (wish.repeats or 0)
     if wish.workload is None:
         return each * len(wish.class_names), None
-    lengths_of = _mean_tokens(_classes(wish.workload))
+    lengths_of = _mean_tokens(_classes(wish.workload), wish.workload.turns)
     return each * len(wish.class_names), each * sum(lengths_of.get(name, 0.0) for name in wish.class_names)
 
 
-def _mean_tokens(classes: Sequence[lengths.ClassLengths]) -> dict[str, float]:
-    """Prompt and answer of a class together, from a hundred quantiles; the mix by its weights."""
+def _mean_tokens(classes: Sequence[lengths.ClassLengths], turns: int = 1) -> dict[str, float]:
+    """Prompt and answer of a class together, from a hundred quantiles; the mix by its weights. A turn holds all before
+    it, so on average a request of a conversation is (turns + 1) / 2 times as long as one message with its answer."""
     found = {
         c.name: sum(
             lengths.quantile(d, (i + 0.5) / 100) / 100 for d in (c.prompt_tokens, c.output_tokens) for i in range(100)
         )
+        * (turns + 1)
+        / 2
         for c in classes
     }
     total = sum(c.weight for c in classes) or 1.0
@@ -174,7 +177,16 @@ def _read(runtime: Runtime) -> list[Tick]:
 
 def _lengths(workload: Workload) -> list[Tick]:
     classes = _classes(workload)
-    warned = lengths.warnings_about(classes)
+    warned = linter.warnings_about(
+        linter.Sent(
+            classes=classes,
+            task=workload.task,
+            source=workload.source,
+            shared_prefix_share=workload.shared_prefix_share,
+            turns=workload.turns,
+            arrivals_s=workload.arrivals_s or (),
+        )
+    )
     if warned:
         return [Tick("warn", text) for text in warned]
     return [Tick("ok", f"{len(classes)} length classes, none identical")]
@@ -182,7 +194,9 @@ def _lengths(workload: Workload) -> list[Tick]:
 
 def _classes(workload: Workload) -> list[lengths.ClassLengths]:
     return [
-        lengths.ClassLengths(c.name, c.weight, lengths.read(c.prompt_tokens), lengths.read(c.output_tokens))
+        lengths.ClassLengths(
+            c.name, c.weight, lengths.read(c.prompt_tokens), lengths.read(c.output_tokens), lengths.read_pairs(c.pairs)
+        )
         for c in workload.classes.all()
     ]
 
@@ -205,10 +219,7 @@ def _context(runtime: Runtime, workload: Workload, chosen: Sequence[str]) -> lis
     if room is None:
         return []
     picked = [c for c in _classes(workload) if MIXED in chosen or c.name in chosen]
-    longest = {
-        c.name: lengths.quantile(c.prompt_tokens, 0.99) + lengths.quantile(c.output_tokens, 0.99) for c in picked
-    }
-    over = [name for name, tokens in longest.items() if tokens > room]
+    over = [c.name for c in picked if linter.longest(c, workload.turns) > room]
     text = (
         f"{', '.join(over)}: the longest prompts with their answers exceed the context of {room:,} tokens a sequence."
     )

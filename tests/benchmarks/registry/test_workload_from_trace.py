@@ -82,7 +82,7 @@ def test_the_form_that_was_filled_in_registers_the_workload_with_its_source_pair
     ]
     assert all(lengths.read_pairs(c.pairs) for c in classes)
     shown = page(client.get(made["Location"]))
-    assert "drawn together, as pairs of requests that the trace had" in shown
+    assert "drawn together, as pairs, where a class has them" in shown
     assert "<dt>Arrivals kept</dt><dd>300, for a replay</dd>" in shown
 
 

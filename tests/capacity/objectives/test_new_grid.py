@@ -188,3 +188,20 @@ def test_a_team_where_nobody_else_may_authorise_is_told_so(team: Team, client: C
 def test_a_workload_of_one_length_is_warned_about(team: Team, operator: User) -> None:
     ticks = plan_of(wish(team, workload=make_workload(team)), team_id=team.pk, person_id=operator.pk).ticks
     assert any(t.kind == "warn" and "has the same length" in t.text for t in ticks)
+
+
+@pytest.mark.parametrize("turns, over", [(1, False), (3, False), (4, True)])
+def test_a_conversation_that_outgrows_the_context_is_warned_about(
+    team: Team, operator: User, turns: int, over: bool
+) -> None:
+    """24 + 8 tokens a turn against 100 a sequence."""
+    runtime = make_runtime(make_hardware(team), context_per_sequence_tokens=100)
+    workload = make_workload(team, classes={"short": (24, 8)}, turns=turns)
+    ticks = plan_of(wish(team, runtime=runtime, workload=workload), team_id=team.pk, person_id=operator.pk).ticks
+    assert any("exceed the context of 100 tokens a sequence" in t.text for t in ticks) == over
+
+
+def test_the_linters_words_on_a_workload_stand_in_the_plan(team: Team, operator: User) -> None:
+    workload = make_workload(team, task="label")
+    ticks = plan_of(wish(team, workload=workload), team_id=team.pk, person_id=operator.pk).ticks
+    assert any("answers end by themselves" in t.text for t in ticks)

@@ -172,6 +172,12 @@ def test_the_plan_counts_cells_requests_and_tokens_as_the_mode_has_them(
     assert plan.tokens == (None if tokens is None else pytest.approx(tokens))
 
 
+@pytest.mark.parametrize(("turns", "times"), [(1, 1.0), (2, 1.5), (5, 3.0)])
+def test_a_turn_of_a_conversation_counts_all_before_it(team: Team, operator: User, turns: int, times: float) -> None:
+    wanted = wish(team, load=StaticTerms(items=100), settings=[1], repeats=1, workload=make_workload(team, turns=turns))
+    assert plan_of(wanted, team_id=team.pk, person_id=operator.pk).tokens == pytest.approx(100 * 32 * times)
+
+
 def test_the_mix_of_classes_counts_by_its_weights(team: Team, operator: User) -> None:
     load = StaticTerms(items=100)
     wanted = wish(team, load=load, settings=[1], class_names=["mixed"], repeats=1, workload=make_workload(team))
