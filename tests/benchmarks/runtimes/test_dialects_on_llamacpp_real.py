@@ -13,9 +13,12 @@ import pytest
 from benchmarks.engine.answer import Answer
 from benchmarks.engine.dialects.base import Ask, Message
 from benchmarks.engine.dialects.table import dialect_of
+from benchmarks.engine.plan import CellPlan, Fixed
 from benchmarks.engine.terms import Outcome
 from benchmarks.runtimes.vocabulary import WORD_SET, WORDS
 from tests.benchmarks.engine.dialects.hearing import counts, heard, taken
+from tests.benchmarks.engine.plans import a_class, a_plan
+from tests.benchmarks.engine.slots import at_once
 from tests.benchmarks.runtimes.llamacpp import serving, write_model
 
 pytestmark = pytest.mark.real
@@ -129,3 +132,42 @@ def test_a_prompt_beyond_the_context_is_refused_with_both_sizes(url: str) -> Non
     failure = dialect.failure(response.content)
     assert (response.status_code, failure.code, failure.is_overload) == (400, 400, False)
     assert "2100 tokens" in failure.text
+
+
+def a_cell(address: str, dialect: str, prompt_tokens: int, output_tokens: int, **changes: object) -> CellPlan:
+    of_class = a_class(prompt_tokens=Fixed(prompt_tokens), output_tokens=Fixed(output_tokens))
+    fields = {"base_url": address, "model": "headroom-tiny", "dialect": dialect, "classes": (of_class,)}
+    return a_plan(**(fields | changes))
+
+
+@pytest.mark.parametrize("name", [CHAT, COMPLETIONS, NATIVE])
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_engines_own_wire_books_what_the_server_counts(url: str, name: str, stream: bool) -> None:
+    records = at_once(a_cell(url, name, 30, 12, stream=stream), 4)
+    assert [(one.outcome, one.valid) for one in records] == [(Outcome.OK, True)] * 4, records[0].detail
+    assert [(one.prompt_tokens, one.output_tokens, one.finish_reason) for one in records] == [(30, 12, "length")] * 4
+    assert [len(one.gaps_us) // 4 for one in records] == [11 if stream else 0] * 4
+    assert [one.t_first_ns is None for one in records] == [not stream] * 4
+
+
+@pytest.mark.parametrize("name", [CHAT, COMPLETIONS, NATIVE])
+def test_the_engine_books_an_overflow_of_the_pool_as_an_error_in_every_stream(model: Path, name: str) -> None:
+    with serving(model, "--slots", "4", "--kv-unified", str(POOL_TOKENS)) as address:
+        records = at_once(a_cell(address, name, PROMPT_TOKENS, POOL_TOKENS - PROMPT_TOKENS - 1), 4)
+    assert [one.outcome for one in records] == [Outcome.IN_STREAM_ERROR] * 4
+    assert [(one.http_status, one.finish_reason, one.t_end_ns) for one in records] == [(200, None, None)] * 4
+    assert all(one.t_first_ns is not None for one in records)
+
+
+def test_a_head_before_the_prompt_is_read_is_no_first_token_and_waiting_is_in_the_ttft(model: Path) -> None:
+    """One slot: the second request's head comes when the slot is free, its first text when its prompt has been read."""
+    with serving(model, "--slots", "1", "--context-per-slot", "2048", "--batch", "64") as address:
+        ahead, waited = at_once(a_cell(address, CHAT, 900, 30), 2)
+    assert [one.outcome for one in (ahead, waited)] == [Outcome.OK] * 2
+    for one in (ahead, waited):
+        assert one.t_headers_ns is not None
+        assert one.t_first_ns is not None
+        assert one.t_headers_ns < one.t_first_ns
+    assert waited.t_first_ns is not None
+    assert ahead.t_last_ns is not None
+    assert waited.t_first_ns > ahead.t_last_ns
