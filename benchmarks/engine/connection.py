@@ -18,6 +18,9 @@ import httpx
 Headers = list[tuple[bytes, bytes]]
 SWITCHING_PROTOCOLS = 101
 NS = 1_000_000_000
+LINE_END = b"\r\n"
+MOST_LENGTH_DIGITS = 6
+HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 class Receiver(Protocol):
@@ -57,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._told = self._complete = self._surplus = self._keep_alive = self._until_close = False
         self._pieces: list[bytes] = []
         self._any_byte = False
+        self._at_boundary = False  # between two chunks of a chunked body, all that came before is with the receiver
 
     def send(self, data: bytes, receiver: Receiver) -> None:
         """Writes one request and hands what comes back to `receiver`, which may be told of a failure before this
@@ -113,7 +117,16 @@ class Connection(asyncio.Protocol):
         if receiver is None:  # nobody asked: a server's parting word, or what follows a whole answer
             self.abort()
             return
+        if self._at_boundary:
+            body = one_chunk(data)
+            if body is not None:
+                try:
+                    receiver.body(body, t_ns)
+                except Exception as fault:  # noqa: BLE001 the receiver is told
+                    self._finish(fault, t_ns)
+                return
         self._any_byte = True
+        self._at_boundary = False
         error: Exception | None = None
         try:
             self._parser.feed_data(data)
@@ -136,6 +149,8 @@ class Connection(asyncio.Protocol):
             self._finish(None, t_ns)
         elif error is not None:
             self._finish(error, t_ns)
+        elif self._at_boundary:
+            self._at_boundary = data[-2:] == LINE_END  # else the next chunk's length has begun to arrive
 
     def eof_received(self) -> None:
         self._ended(None)
@@ -177,6 +192,12 @@ class Connection(asyncio.Protocol):
 
     # What the parser calls.
 
+    def on_chunk_header(self) -> None:
+        self._at_boundary = False
+
+    def on_chunk_complete(self) -> None:
+        self._at_boundary = self._status is not None and not self._surplus and not self._complete
+
     def on_message_begin(self) -> None:
         self._surplus = self._complete
 
@@ -201,3 +222,17 @@ class Connection(asyncio.Protocol):
         if self._status is not None and not self._surplus:
             self._complete = True
             self._keep_alive = self._parser.should_keep_alive()
+
+
+def one_chunk(data: bytes) -> bytes | None:
+    """The content of a read that is exactly one chunk of a chunked body, as nearly every read of a stream is; else None.
+
+    Between two chunks the HTTP parser waits for a length, and is left waiting: it need not see such a read.
+    """
+    at = data.find(LINE_END, 1, MOST_LENGTH_DIGITS + 2)
+    if at < 0 or not HEX.issuperset(data[:at]):
+        return None
+    length = int(data[:at], 16)
+    if length == 0 or len(data) != at + length + 4 or data[-2:] != LINE_END:
+        return None
+    return data[at + 2 : -2]

@@ -66,7 +66,7 @@ class Exchange:
 
     __slots__ = (
         "answer", "answers", "awaiting_answer", "batch", "connect_ns", "deadline_ns", "dialect", "expired",
-        "fresh_connection", "gathered_ns", "held", "http_status", "inflate", "items", "limits", "outcome", "over",
+        "fresh_connection", "gathered_ns", "held", "http_status", "idle_ns", "inflate", "items", "limits", "outcome", "over",
         "parser",
         "refused", "resent", "retry_after_s", "slot", "t_closed_ns", "t_headers_ns", "t_ready_ns", "t_sent_ns",
         "told", "total_ns", "wanted_connection",
@@ -78,6 +78,7 @@ class Exchange:
         self.answer = self.answers[0]
         self.dialect = dialect
         self.limits = limits
+        self.idle_ns = limits.idle_ns
         self.batch: int | None = None
         self.gathered_ns: int | None = None
         self.slot = 0
@@ -130,23 +131,30 @@ class Exchange:
     def body(self, data: bytes, t_ns: int) -> None:
         if self.inflate is not None:
             data = self._inflated(data)
-        if self.parser is None:
+        parser = self.parser
+        if parser is None:
             self._hold(data, t_ns)
             return
         answer, event = self.answer, self.dialect.event
-        try:
-            events = self.parser.feed(data)
-        except TooLongError as error:
-            answer.fail(Outcome.MALFORMED, str(error))
-            raise httpx.RemoteProtocolError(str(error)) from error
-        if not events:
-            return
-        for payload, kind in events:
-            event(answer, payload, kind, t_ns)
+        alone = parser.one(data)
+        if alone:
+            event(answer, alone, b"", t_ns)
+        else:
+            try:
+                events = parser.feed(data)
+            except TooLongError as error:
+                answer.fail(Outcome.MALFORMED, str(error))
+                raise httpx.RemoteProtocolError(str(error)) from error
+            if not events:
+                return
+            for payload, kind in events:
+                event(answer, payload, kind, t_ns)
         if answer.ended_well:
             self.deadline_ns = min(t_ns + CLOSE_GRACE_NS, self.total_ns)
         elif answer.has_content:
-            self._answering(t_ns)
+            self.awaiting_answer = False
+            idle_ns = t_ns + self.idle_ns
+            self.deadline_ns = idle_ns if idle_ns < self.total_ns else self.total_ns
 
     def finish(self, error: Exception | None, t_ns: int) -> None:
         if error is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from benchmarks.engine.sse import MOST_EVENT_BYTES, Event, TooLongError
 
 BLANKS = b" \t\r"
+BLANKS_AND_END = BLANKS + b"\n"
 
 
 class Parser:
@@ -19,6 +20,12 @@ class Parser:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._held = 0
+
+    def one(self, chunk: bytes) -> bytes:
+        """A read that is exactly one line, without its end; empty where it is anything else and `feed` must see it."""
+        if not self._pieces and chunk.find(b"\n") == len(chunk) - 1:
+            return chunk.strip(BLANKS_AND_END)
+        return b""
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that `chunk` completes. Raises sse.TooLongError."""

@@ -40,6 +40,16 @@ class Parser:
         self._kind = b""
         self._between = True  # nothing of an event has come yet
 
+    def one(self, chunk: bytes) -> bytes:
+        """The data of a read that is exactly one event of one `data: ` line, as nearly every read is; empty where it is
+        anything else and `feed` must see it."""
+        if self._between and chunk.find(b"\n") == len(chunk) - 2 and chunk[:6] == b"data: " and chunk[-1:] == b"\n":
+            if b"\r" in chunk:
+                return b""
+            self._first_line = self._swallow_lf = False
+            return chunk[6:-2]
+        return b""
+
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that `chunk` completes. Comments and unknown fields complete nothing. Raises TooLongError."""
         if self._between and chunk[:6] == b"data: " and chunk[-2:] == b"\n\n" and b"\r" not in chunk:
