@@ -146,7 +146,9 @@ class Connection(asyncio.Protocol):
 
     def reply(self, status: int, content_type: str, body: bytes, *, retry_after_s: int | None = None) -> int:
         """A whole answer in one write."""
-        written_ns = self._send(self._head(status, content_type, len(body), retry_after_s) + body)
+        head = self._head(status, content_type, len(body), retry_after_s)
+        asked_for_head = self._current is not None and self._current.method == "HEAD"
+        written_ns = self._send(head if asked_for_head else head + body)
         self.end()
         return written_ns
 

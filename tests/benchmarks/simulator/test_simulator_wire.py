@@ -63,6 +63,12 @@ def test_many_requests_at_once_do_not_exhaust_the_stack(url: str) -> None:
     assert found.count(b'{"status":"ok"}') == 3000
 
 
+def test_who_asks_for_the_head_gets_no_body(url: str) -> None:
+    found = said(url, b"HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n" + request("1.1", "Connection: close"))
+    assert found.startswith(b"HTTP/1.1 404")
+    assert found.partition(b"\r\n\r\n")[2].startswith(b"HTTP/1.1 200")
+
+
 def test_a_request_byte_by_byte_is_one_request(url: str) -> None:
     whole = request("1.1", "Connection: close")
     assert said(url, *[whole[i : i + 1] for i in range(len(whole))]).count(b"HTTP/1.1 200") == 1
