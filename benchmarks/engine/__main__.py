@@ -30,7 +30,7 @@ from benchmarks.engine import parent, static_batch
 from benchmarks.engine import plan as plans
 from benchmarks.engine.drivers import driver_of
 from benchmarks.engine.load import StaticBatch
-from benchmarks.engine.log import SCHEMA_VERSION, LogWriter, read_frames
+from benchmarks.engine.log import SCHEMA_VERSION, LogWriter, read_frames, whole_bytes
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.processes import Herd
 from benchmarks.engine.progress import Progress, Stage, line
@@ -94,19 +94,20 @@ def _shard(text: str) -> Shard:
 
 def _opened(plan: CellPlan, log: Path, *, resume: bool) -> tuple[Ledger | None, LogWriter | None]:
     """The log to write; none where the one found is complete. Raises BadPlanError where it is another batch's."""
-    if not (resume and log.exists() and log.stat().st_size):
+    if not (resume and log.exists() and whole_bytes(log)):
         log.unlink(missing_ok=True) if resume else None
         writer = LogWriter(log)
         writer.append(header(plan))
         return None, writer
+    if not isinstance(plan.load, StaticBatch):
+        raise BadPlanError(f"{log.name} is there already, and only a static batch goes on with what it finds")
     found = list(read_frames(log))
     if not same_batch(found, plan):
         raise BadPlanError(f"{log.name} is the ledger of another batch; it stays as it is")
     if any(isinstance(frame, End) and frame.complete for frame in found):
         return None, None
     wall_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
-    tries = plan.load.tries if isinstance(plan.load, StaticBatch) else 1
-    ledger = static_batch.ledger_of(found, tries=tries, wall_ns=wall_ns, monotonic_ns=monotonic_ns)
+    ledger = static_batch.ledger_of(found, tries=plan.load.tries, wall_ns=wall_ns, monotonic_ns=monotonic_ns)
     writer = LogWriter.resume(log)
     writer.append(Resumed(wall_ns=wall_ns, monotonic_ns=monotonic_ns) if found else header(plan))
     return ledger, writer

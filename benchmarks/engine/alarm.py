@@ -38,8 +38,11 @@ class Alarm:
             self._loop.add_reader(self._descriptor, self._expired)
 
     async def until(self, t_ns: int) -> None:
-        """Returns at `t_ns` on the monotonic clock, at once where that has passed, or when `ring` is called."""
+        """Returns at `t_ns` on the monotonic clock, or when `ring` is called; where the time has passed, after one turn
+        of the loop, so that a client far behind still reads its answers. A timer of the loop may be a millisecond early:
+        the caller looks at the clock."""
         if t_ns <= time.monotonic_ns():
+            await asyncio.sleep(0)
             return
         rung = self._rung = self._loop.create_future()
         timer = None
@@ -70,9 +73,9 @@ class Alarm:
         self._libc.timerfd_settime(self._descriptor, TFD_TIMER_ABSTIME, ctypes.byref(spec), None)
 
     def _expired(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError):  # set anew since: that expiry is not this one's
             os.read(self._descriptor, 8)
-        self.ring()
+            self.ring()
 
 
 def _timer() -> tuple[ctypes.CDLL | None, int]:

@@ -60,15 +60,15 @@ class Monitor:
         wall_s = time.monotonic() - self._began[0]
         self._cpu_share = (time.process_time() - self._began[1]) / wall_s if wall_s > 0 else None
 
-    def sent(self, exchange: Exchange, record: RequestRecord) -> None:
-        """One request of the window that was sent. A connection that had to be opened is counted apart: what passed
-        otherwise between the plan and the last written byte was ours."""
+    def sent(self, exchange: Exchange, record: RequestRecord, slot_wait_ns: int = 0) -> None:
+        """One request of the window that was sent. A connection that had to be opened is counted apart, and so is the
+        wait for a free slot, which is the server's answers against the plan's most in flight: what passed otherwise
+        between the plan and the last written byte was ours."""
         assert record.t_sent_ns is not None
         ours_ns = record.t_sent_ns - exchange.t_ready_ns - exchange.connect_ns
         self._dispatch_ms.append(ours_ns / NS_PER_MS)
-        self._late_ms.append(
-            (exchange.t_ready_ns - (record.gathered_ns or record.t_scheduled_ns) + ours_ns) / NS_PER_MS
-        )
+        due_ns = record.t_scheduled_ns if record.gathered_ns is None else record.gathered_ns
+        self._late_ms.append((exchange.t_ready_ns - due_ns - slot_wait_ns + ours_ns) / NS_PER_MS)
         if exchange.connect_ns:
             self._connect_ms.append(exchange.connect_ns / NS_PER_MS)
             self._waited += exchange.wanted_connection

@@ -10,14 +10,15 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from benchmarks.engine import schedule
 from benchmarks.engine.alarm import Alarm
 from benchmarks.engine.dialects.base import Ask
 from benchmarks.engine.exchange import Due, Exchange
 from benchmarks.engine.load import MicroBatch
-from benchmarks.engine.open_loop import Slots
-from benchmarks.engine.runner import Cell
+from benchmarks.engine.open_loop import MOST_AT_ONCE, WORK_OFF_EVERY_S, Slots
+from benchmarks.engine.runner import FAR_NS, Cell
 from benchmarks.engine.terms import BatchRecord
 from benchmarks.engine.wire import Slot
 
@@ -54,6 +55,14 @@ class Gatherer:
         return held
 
 
+class Gathered(NamedTuple):
+    """A batch on its way: when it was closed, and how long it waited for a free slot then."""
+
+    number: int
+    t_ns: int
+    slot_wait_ns: int
+
+
 class Batcher:
     """Arrivals at their times, gathered, sent as lists."""
 
@@ -66,7 +75,8 @@ class Batcher:
         self._gatherer = Gatherer(max_items=load.max_items, max_wait_ns=round(load.max_wait_ms * NS_PER_MS))
         self._slots = Slots(cell, cell.shard.part(cell.plan.offered_concurrency))
         self._waiting: deque[tuple[list[Due], int]] = deque()
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking = asyncio.TaskGroup()
+        self._in_flight = 0
         self._alarm = Alarm()
         self._batches = 0
 
@@ -81,66 +91,78 @@ class Batcher:
         cell.on_stop(self._alarm.ring)
         freshen = asyncio.create_task(self._slots.freshen())
         try:
-            await self._gather([cell.began_ns + offset for offset in offsets.tolist()])
-            await self._work_off()
+            async with self._asking:
+                await self._gather(deque((offsets + cell.began_ns).tolist()))
+                await self._work_off()
         finally:
             freshen.cancel()
             self._alarm.close()
-            await asyncio.gather(*self._asking, return_exceptions=True)
 
-    async def _gather(self, arrivals: Sequence[int]) -> None:
-        coming = deque(arrivals)
+    async def _gather(self, coming: deque[int]) -> None:
+        """Every arrival at its time up to the stop, and what was due by then; what is held then goes at once."""
         while not self._cell.stopping:
-            gathered_ns = self._gatherer.due_ns
-            next_ns = min(coming[0] if coming else self._cell.window_end_ns, gathered_ns or 2**63 - 1)
-            await self._alarm.until(next_ns)
-            now_ns = time.monotonic_ns()
-            while coming and coming[0] <= now_ns and not self._cell.stopping:
-                self._arrived(coming.popleft())
-            if gathered_ns is not None and gathered_ns <= now_ns:
-                self._send(self._gatherer.take())
-            if not coming and self._gatherer.due_ns is None and now_ns >= self._cell.window_end_ns:
-                return
+            next_ns = min(coming[0] if coming else FAR_NS, self._gatherer.due_ns or FAR_NS)
+            await self._alarm.until(min(next_ns, self._cell.window_end_ns))
+            self._take_due(coming, time.monotonic_ns())
+        self._take_due(coming, self._cell.stopped_ns - 1)
+        self._send(self._gatherer.take())
 
-    def _arrived(self, t_ns: int) -> None:
+    def _take_due(self, coming: deque[int], until_ns: int) -> None:
+        """In the order of the times: what must go before the next arrival goes without it. At most MOST_AT_ONCE, so that
+        a client far behind still reads its answers; all of them once stopped."""
+        most = FAR_NS if self._cell.stopping else MOST_AT_ONCE
+        until_ns = min(until_ns, self._cell.stopped_ns - 1)
+        while most and coming and coming[0] <= until_ns:
+            most -= 1
+            self._send_expired(coming[0])
+            if not self._arrived(coming.popleft()):
+                return
+        self._send_expired(until_ns)
+
+    def _send_expired(self, t_ns: int) -> None:
+        gathered_ns = self._gatherer.due_ns
+        if gathered_ns is not None and gathered_ns <= t_ns:
+            self._send(self._gatherer.take())
+
+    def _arrived(self, t_ns: int) -> bool:
         prepared = self._cell.take()
-        if prepared is not None:
-            due = Due(prepared, t_ns, self._cell.phase_at(t_ns))
-            self._send(self._gatherer.arrive(due, idle=not self._asking and not self._waiting))
+        if prepared is None:
+            return False
+        due = Due(prepared, t_ns, self._cell.phase_at(t_ns))
+        self._send(self._gatherer.arrive(due, idle=not self._in_flight and not self._waiting))
+        return True
 
     def _send(self, batch: list[Due]) -> None:
         """Off with it: where no slot is free it waits for one, which is no gathering any more."""
         if batch:
             self._waiting.append((batch, time.monotonic_ns()))
-        while self._waiting and not self._cell.interrupted:
+        while self._waiting and self._cell.may_send:
             slot = self._slots.free()
             if slot is None:
                 return
             items, gathered_ns = self._waiting.popleft()
-            body = list_body(self._cell, items)
+            waited_ns = time.monotonic_ns() - gathered_ns
+            number = self._cell.shard.number + self._batches * self._cell.shard.of
             self._batches += 1
-            number = self._cell.shard.number + (self._batches - 1) * self._cell.shard.of
-            task = asyncio.create_task(self._ask(slot, items, body, gathered_ns, number))
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            self._in_flight += 1
+            self._asking.create_task(self._ask(slot, items, Gathered(number, gathered_ns, waited_ns)))
 
-    async def _ask(self, slot: Slot, items: list[Due], body: bytes, gathered_ns: int, number: int) -> None:
-        exchange = await slot.ask(items, body, gathered_ns=gathered_ns)
-        exchange.batch = number
-        self._cell.finished(exchange)
-        self._cell.note_batch(batch_record(exchange, number, gathered_ns))
+    async def _ask(self, slot: Slot, items: list[Due], gathered: Gathered) -> None:
+        body = list_body(self._cell, items)
+        exchange = await slot.ask(items, body, gathered_ns=gathered.t_ns)
+        exchange.batch = gathered.number
+        self._in_flight -= 1
+        self._cell.finished(exchange, slot_wait_ns=gathered.slot_wait_ns)
+        self._cell.note_batch(batch_record(exchange, gathered.number, gathered.t_ns))
         self._slots.give(slot)
         self._send([])
 
     async def _work_off(self) -> None:
-        self._send(self._gatherer.take())
-        while (self._waiting or self._asking) and not self._cell.interrupted:
-            if self._asking:
-                done, _ = await asyncio.wait(self._asking, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-            else:
-                await asyncio.sleep(0.01)
+        """What was gathered before the stop is still sent, unless a person wants the end; then it is told as never
+        sent."""
+        while self._waiting and self._cell.may_send:
+            self._send([])
+            await asyncio.sleep(WORK_OFF_EVERY_S)
         for items, _ in self._waiting:
             for due in items:
                 self._cell.never_sent(due)

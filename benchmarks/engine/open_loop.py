@@ -17,7 +17,7 @@ from benchmarks.engine.alarm import Alarm
 from benchmarks.engine.exchange import Due
 from benchmarks.engine.load import OpenLoop
 from benchmarks.engine.prompts import Prepared
-from benchmarks.engine.runner import Cell
+from benchmarks.engine.runner import FAR_NS, Cell
 from benchmarks.engine.wire import Slot
 
 NS = 1_000_000_000
@@ -25,12 +25,15 @@ OPENED_AHEAD = 128
 # Connections that nothing has used for a while are opened anew in the quiet, so that the next burst finds them open.
 FRESHEN_EVERY_S = 1.0
 KEPT_FRESH = 32
+MOST_AT_ONCE = 16
+WORK_OFF_EVERY_S = 0.01
 
 
 class Turn(NamedTuple):
-    """A request that follows on another: due after the thinking."""
+    """A request that follows on another: due after the thinking. No two have the same `number`, so they have an order."""
 
     t_ns: int
+    number: int
     after: Prepared
 
 
@@ -64,11 +67,18 @@ class Slots:
                 if slot in self._free:
                     self._free.remove(slot)
                     await slot.open()
-                    self._free.insert(0, slot)
+                    self._free.append(slot)  # the next to be taken
 
     def _new(self) -> Slot:
         self._left -= 1
         return self._cell.new_slot()
+
+
+class Waiting(NamedTuple):
+    """Due, and ready to be sent since `since_ns`: from there on it is a slot that is waited for."""
+
+    due: Due
+    since_ns: int
 
 
 class Dispatcher:
@@ -79,9 +89,9 @@ class Dispatcher:
         self._load = load
         self._slots = Slots(cell, cell.shard.part(cell.plan.offered_concurrency))
         self._turns: list[Turn] = []
-        self._waiting: deque[Due] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._alarm = Alarm()
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking = asyncio.TaskGroup()
 
     async def run(self) -> None:
         cell = self._cell
@@ -94,71 +104,69 @@ class Dispatcher:
         freshen = asyncio.create_task(self._slots.freshen())
         cell.on_stop(self._alarm.ring)
         try:
-            await self._send_all(cell.began_ns, offsets.tolist())
-            await self._work_off()
+            async with self._asking:
+                await self._send_all(deque((offsets + cell.began_ns).tolist()))
+                await self._work_off()
         finally:
             freshen.cancel()
             self._alarm.close()
-            await asyncio.gather(*self._asking, return_exceptions=True)
 
-    async def _send_all(self, began_ns: int, offsets: list[int]) -> None:
-        """Every arrival at its time, and the turns that follow on them, until the window's end."""
-        arrivals = iter(offsets)
-        following = next(arrivals, None)
+    async def _send_all(self, arrivals: deque[int]) -> None:
+        """Every arrival at its time, and the turns that follow on them, up to the stop: what was due by then too."""
         while not self._cell.stopping:
-            due_ns = None if following is None else began_ns + following
-            if self._turns and (due_ns is None or self._turns[0].t_ns < due_ns):
-                turn_ns, after = self._turns[0]
-                await self._alarm.until(turn_ns)
-                if not self._cell.stopping and time.monotonic_ns() >= turn_ns:
-                    heapq.heappop(self._turns)
-                    self._due(turn_ns, after)
-            elif due_ns is None:
-                await self._alarm.until(self._cell.window_end_ns)
-                if time.monotonic_ns() >= self._cell.window_end_ns:
-                    return
-            else:
-                await self._alarm.until(due_ns)
-                if not self._cell.stopping and time.monotonic_ns() >= due_ns:
-                    following = next(arrivals, None)
-                    self._due(due_ns, None)
+            await self._alarm.until(min(self._next_ns(arrivals), self._cell.window_end_ns))
+            self._take_due(arrivals, time.monotonic_ns())
+        self._take_due(arrivals, self._cell.stopped_ns - 1)
 
-    def _due(self, t_ns: int, after: Prepared | None) -> None:
+    def _next_ns(self, arrivals: deque[int]) -> int:
+        first_turn_ns = self._turns[0].t_ns if self._turns else FAR_NS
+        return min(arrivals[0] if arrivals else FAR_NS, first_turn_ns)
+
+    def _take_due(self, arrivals: deque[int], until_ns: int) -> None:
+        """At most MOST_AT_ONCE, so that a client far behind still reads its answers; all of them once stopped."""
+        most = FAR_NS if self._cell.stopping else MOST_AT_ONCE
+        while most and (t_ns := self._next_ns(arrivals)) <= min(until_ns, self._cell.stopped_ns - 1):
+            most -= 1
+            if self._turns and self._turns[0].t_ns == t_ns:
+                taken = self._due(t_ns, heapq.heappop(self._turns).after)
+            else:
+                taken = self._due(arrivals.popleft(), None)
+            if not taken:
+                return
+
+    def _due(self, t_ns: int, after: Prepared | None) -> bool:
         prepared = self._cell.take(after)
-        if prepared is not None:
-            self._waiting.append(Due(prepared, t_ns, self._cell.phase_at(t_ns)))
-            self._send()
+        if prepared is None:
+            return False
+        self._waiting.append(Waiting(Due(prepared, t_ns, self._cell.phase_at(t_ns)), time.monotonic_ns()))
+        self._send()
+        return True
 
     def _send(self) -> None:
-        while self._waiting and not self._cell.interrupted:
+        while self._waiting and self._cell.may_send:
             slot = self._slots.free()
             if slot is None:
                 return
-            task = asyncio.create_task(self._ask(slot, self._waiting.popleft()))
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            due, since_ns = self._waiting.popleft()
+            self._asking.create_task(self._ask(slot, due, time.monotonic_ns() - since_ns))
 
-    async def _ask(self, slot: Slot, due: Due) -> None:
+    async def _ask(self, slot: Slot, due: Due, waited_ns: int) -> None:
         exchange = await slot.ask((due,), due.prepared.body)
-        self._cell.finished(exchange)
+        self._cell.finished(exchange, slot_wait_ns=waited_ns)
         self._slots.give(slot)
         if self._cell.has_next_turn(due.prepared) and not self._cell.stopping:
             think_s = self._cell.plan.sessions.think_s if self._cell.plan.sessions else 0.0
-            heapq.heappush(self._turns, Turn(time.monotonic_ns() + round(think_s * NS), due.prepared))
+            turn = Turn(time.monotonic_ns() + round(think_s * NS), due.prepared.index, due.prepared)
+            heapq.heappush(self._turns, turn)
             self._alarm.ring()
         self._send()
 
     async def _work_off(self) -> None:
-        """After the window what is still due is sent; the cell's end interrupts it."""
-        while (self._waiting or self._asking) and not self._cell.interrupted:
-            if self._asking:
-                done, _ = await asyncio.wait(self._asking, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-            else:
-                self._send()
-                await asyncio.sleep(0.01)
-        for due in self._waiting:
+        """What was due before the stop is still sent, unless a person wants the end; then it is told as never sent."""
+        while self._waiting and self._cell.may_send:
+            self._send()
+            await asyncio.sleep(WORK_OFF_EVERY_S)
+        for due, _ in self._waiting:
             self._cell.never_sent(due)
         self._waiting.clear()
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,8 +19,9 @@ from benchmarks.engine import guard
 from benchmarks.engine.log import LogWriter, read_frames
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.progress import Progress, Stage, parse
-from benchmarks.engine.runner import Readings
-from benchmarks.engine.terms import ClientHealth, End, Header, Reading, Window
+from benchmarks.engine.recorder import Readings
+from benchmarks.engine.runner import WINDOW_COMPLETED
+from benchmarks.engine.terms import ClientHealth, End, Frame, Header, Reading, Window
 
 NS = 1_000_000_000
 TICK_S = 0.1
@@ -121,9 +122,15 @@ class Herd:
             self._end(f"guard: {reason}", "cancel")
         elif any(generator.process.returncode not in (None, 0) for generator in self._generators):
             self._end("a generator process ended badly", "cancel")
-        elif any(stage is Stage.DRAIN and generator.progress and generator.progress.reason
-                 for stage, generator in zip(stages, self._generators, strict=True)):  # fmt: skip
-            self._end(next(g.progress.reason for g in self._generators if g.progress and g.progress.reason), "drain")
+        else:
+            self._follow()
+
+    def _follow(self) -> None:
+        """What ended one of them before its window, a ceiling or its guard, ends all."""
+        told = (generator.progress.reason for generator in self._generators if generator.progress)
+        reason = next((words for words in told if words not in ("", WINDOW_COMPLETED)), "")
+        if reason and not self._reason:
+            self._end(reason, "drain")
 
     def _end(self, reason: str, word: str) -> None:
         if not self._reason or word == "cancel":
@@ -149,7 +156,7 @@ class Herd:
         healths: list[ClientHealth] = []
         ends: list[End] = []
         for generator in self._generators:
-            for frame in read_frames(generator.log) if generator.log.exists() else ():
+            for frame in _frames(generator.log):
                 if isinstance(frame, Window):
                     windows.append(frame)
                 elif isinstance(frame, ClientHealth):
@@ -208,7 +215,7 @@ def joined_end(ends: Sequence[End], processes: int, reason: str) -> End:
     whole = len(ends) == processes
     planned = [end.planned for end in ends if end.planned is not None]
     bad = next((end.reason for end in ends if not end.complete), "")
-    words = reason or bad or ("window completed" if whole else "a generator process left no end")
+    words = reason or bad or (WINDOW_COMPLETED if whole else "a generator process left no end")
     return End(
         t_ns=max((end.t_ns for end in ends), default=time.monotonic_ns()),
         complete=whole and not reason and not bad,
@@ -216,6 +223,11 @@ def joined_end(ends: Sequence[End], processes: int, reason: str) -> End:
         sent=sum(end.sent or 0 for end in ends) if whole else None,
         planned=sum(planned) if planned else None,
     )
+
+
+def _frames(log: Path) -> Iterator[Frame]:
+    """None of a process that was killed before its first bytes were on their way."""
+    return read_frames(log) if log.exists() and log.stat().st_size else iter(())
 
 
 def _most(values: Sequence[float | None]) -> float | None:

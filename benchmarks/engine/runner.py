@@ -12,30 +12,21 @@ import asyncio
 import contextlib
 import gc
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import numpy as np
 
-from benchmarks.engine import guard, health
+from benchmarks.engine import health
 from benchmarks.engine.exchange import Due, Exchange
-from benchmarks.engine.load import Closed
+from benchmarks.engine.load import MicroBatch, OpenLoop
 from benchmarks.engine.log import LogWriter
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.progress import Progress, Stage
 from benchmarks.engine.prompts import Prepared
+from benchmarks.engine.recorder import Readings, Recorder
 from benchmarks.engine.schedule import Ints
 from benchmarks.engine.supply import Shard, Supply
-from benchmarks.engine.terms import (
-    BatchRecord,
-    End,
-    NotReported,
-    Outcome,
-    Phase,
-    Reading,
-    RequestRecord,
-    Window,
-)
+from benchmarks.engine.terms import BatchRecord, End, Outcome, Phase, Window
 from benchmarks.engine.wire import Slot, Target
 
 NS = 1_000_000_000
@@ -51,7 +42,7 @@ WINDOW_BUILD_S = 0.001
 BUILT_AHEAD = 20_000
 BUILT_AT_LEAST = 64
 FAR_NS = 2**62
-Readings = Callable[[], Iterable[Reading | NotReported]]
+WINDOW_COMPLETED = "window completed"
 
 
 class Cell:
@@ -72,19 +63,15 @@ class Cell:
         self.shard = shard or Shard()
         self.arrival_seed = plan.arrival_seed or plan.seed
         self.began_ns = 0
+        self.stopped_ns = FAR_NS  # what is due before it is still to be asked, or to be told as never sent
         self.interrupted: Outcome | None = None
         self._told_when = told_when
         self._writer = writer
-        self._take_readings = take_readings
+        self._recorder = Recorder(plan, writer, take_readings)
         self._show = show
         self._supply = Supply(plan, self.shard)
         self._target = Target(plan)
         self._slots: list[Slot] = []
-        self._monitor = health.Monitor()
-        self._latest = guard.Latest(values={})
-        self._recent: deque[guard.Seen] = deque(maxlen=plan.guard.error_share_over)
-        self._limits = {c.name: c.limits for c in plan.classes}
-        self._unwritten: deque[Exchange] = deque()
         self._begin: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
         self._on_stop: list[Callable[[], None]] = []
@@ -93,8 +80,9 @@ class Cell:
         self._began_s = 0.0
         self._window_start_ns: int | None = None
         self._window_end_ns: int | None = None
-        self._planned: int | None = None
-        self._finished = self._ok = 0
+        self._due_ns: Ints | None = None
+        self._issued = 0
+        self._drained = False
 
     # For people and parents.
 
@@ -103,6 +91,7 @@ class Cell:
         T`: the first request, and the window, at T on the monotonic clock. Other words: nothing."""
         word, _, value = words.partition(" ")
         if word == "drain":
+            self._drained = True
             self.end("stopped: drain was asked for")
         elif word == "cancel":
             self.end("stopped: cancel was asked for", Outcome.CANCELLED)
@@ -120,9 +109,8 @@ class Cell:
         finally:
             driver.cancel()  # only after a fault of our own is it still running
             await asyncio.gather(driver, return_exceptions=True)
-            self._write_some(len(self._unwritten))
-            for slot in self._slots:
-                await slot.close()
+            self._recorder.write_all()
+            await asyncio.gather(*(slot.close() for slot in self._slots))
             gc.unfreeze()
         return self._write_end()
 
@@ -131,6 +119,11 @@ class Cell:
     @property
     def stopping(self) -> bool:
         return self._stop.is_set()
+
+    @property
+    def may_send(self) -> bool:
+        """Whether what was due before the stop may still go out: not once a person wants the end."""
+        return not self._drained and self.interrupted is None
 
     @property
     def target(self) -> Target:
@@ -151,10 +144,13 @@ class Cell:
         return self._slots[-1]
 
     async def begin(self, *, window_from_s: float | None = None) -> None:
-        """The first request is about to be sent. `window_from_s`: warm-up lasts exactly so long."""
+        """The first request is about to be sent. `window_from_s`: warm-up lasts exactly so long. After a stop nothing
+        begins any more."""
         gc.collect()
         gc.freeze()
         self.began_ns = await self._told_to_begin() if self._told_when else time.monotonic_ns()
+        if self.stopping:
+            return
         self._began_s = self.began_ns / NS
         self._stage = Stage.WARMUP
         if window_from_s is not None:
@@ -165,11 +161,15 @@ class Cell:
     async def _told_to_begin(self) -> int:
         self._stage = Stage.READY
         self._show(self.progress())
-        return await self._begin
+        begin_ns = await self._begin
+        await self.pause((begin_ns - time.monotonic_ns()) / NS)
+        return begin_ns
 
     async def begin_whole(self, began_ns: int | None) -> None:
         """A known set of items: the window is from its first request, in this run or an earlier one, to its last."""
         await self.begin(window_from_s=0.0)
+        if self.stopping:
+            return
         self._window_start_ns = self.began_ns if began_ns is None else began_ns
         self._window_end_ns = FAR_NS
 
@@ -181,6 +181,7 @@ class Cell:
         prepared = self._supply.take(after)
         if prepared is None:
             self.end(self._supply.ended)
+        self._issued += prepared is not None
         return prepared
 
     def items(self, indexes: Sequence[int]) -> list[Prepared] | None:
@@ -188,13 +189,17 @@ class Cell:
         found = self._supply.items(indexes)
         if found is None:
             self.end(self._supply.ended)
+        self._issued += len(found or ())
         return found
 
-    def settle(self, asked: int) -> None:
+    async def settle(self, asked: int) -> None:
         """What has ended is on the disk before anything else is asked; `asked` items have a record."""
-        self._write_some(len(self._unwritten))
-        self._writer.sync()
+        await self._recorder.to_disk()
         self._supply.sent = asked
+
+    def spent(self, *, requests: int, tokens: int) -> None:
+        """What earlier runs of a known set took of the plan's ceilings."""
+        self._supply.spent(requests, tokens)
 
     def has_next_turn(self, after: Prepared) -> bool:
         return self._supply.has_next_turn(after)
@@ -205,18 +210,12 @@ class Cell:
         return Phase.WINDOW if t_ns < self._window_end_ns else Phase.AFTER
 
     def plan_window_of(self, offsets_ns: Ints) -> None:
-        """Open loops: how many arrivals are due in the window, sent or not."""
-        due = offsets_ns + self.began_ns
-        if self._window_start_ns is not None and self._window_end_ns is not None:
-            low, high = np.searchsorted(due, [self._window_start_ns, self._window_end_ns])
-            self._planned = int(high - low)
+        """Open loops: when arrivals are due, sent or not."""
+        self._due_ns = offsets_ns + self.began_ns
 
-    def finished(self, exchange: Exchange) -> None:
-        """Its record is written as soon as the loop has nothing nearer to do."""
-        self._finished += len(exchange.items)
-        self._unwritten.append(exchange)
-        if len(self._unwritten) == 1:
-            asyncio.get_running_loop().call_soon(self._write_next)
+    def finished(self, exchange: Exchange, *, slot_wait_ns: int = 0) -> None:
+        """`slot_wait_ns`: how long it was due and no slot was free."""
+        self._recorder.take(exchange, slot_wait_ns)
 
     def never_sent(self, due: Due) -> None:
         """It was due, and the run ended before a slot was free for it."""
@@ -233,8 +232,9 @@ class Cell:
 
     async def pause(self, seconds: float) -> None:
         """Sleeps, but not past a stop."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), seconds)
+        if seconds > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), seconds)
 
     async def all_of(self, work: Iterable[Awaitable[None]]) -> None:
         """Runs them beside each other; the first fault ends them all."""
@@ -246,7 +246,7 @@ class Cell:
         """The first reason stands; a later cancel still hurries a drain."""
         if not self._stop.is_set():
             self._reason = reason
-            self._halt()
+            self._halt(time.monotonic_ns())
         if interrupt_as is not None and self.interrupted is None:
             self.interrupted = interrupt_as
             for slot in self._slots:
@@ -261,7 +261,7 @@ class Cell:
             await self.pause(self._next_tick_s())
             now_s = time.monotonic()
             self._top_up(now_s)
-            self._log_readings()
+            self._recorder.log_readings()
             self._look(now_s)
             if now_s - shown_s >= PROGRESS_EVERY_S:
                 shown_s = now_s
@@ -270,14 +270,14 @@ class Cell:
             driver.result()
 
     def _look(self, now_s: float) -> None:
-        reason = guard.stop_reason(self.plan.guard, self._latest, list(self._recent), self._limits)
-        began = self._stage is not Stage.STARTING
+        reason = self._recorder.stop_reason()
+        began = self._began_s > 0
         if reason is not None:
             self.end(f"guard: {reason}", Outcome.CANCELLED)
         elif began and now_s - self._began_s >= self.plan.max_wall_s:
             self.end(f"ceiling: {self.plan.max_wall_s:g} s of wall time", Outcome.UNFINISHED)
         elif self._window_end_ns is not None and now_s * NS >= self._window_end_ns:
-            self._halt()
+            self._halt(self._window_end_ns)
         elif self._stage is Stage.WARMUP and self._window_start_ns is not None:
             if now_s * NS >= self._window_start_ns:
                 self._enter_window()
@@ -291,8 +291,12 @@ class Cell:
         else:
             self._open_window(round(now_s * NS))
 
-    def _halt(self) -> None:
+    def _halt(self, at_ns: int) -> None:
+        self.stopped_ns = at_ns
+        self._cut_window(at_ns)
         self._stop.set()
+        if not self._begin.done():
+            self._begin.set_result(at_ns)
         for call in self._on_stop:
             call()
 
@@ -310,13 +314,17 @@ class Cell:
         return min([TICK_S, *(max(0.001, (t - now_ns) / NS) for t in edges)])
 
     def _warmup_is_over(self, elapsed_s: float) -> bool:
-        turned = self._finished >= WARMUP_TURNS * self.shard.part(self.plan.offered_concurrency)
+        turned = self._recorder.finished >= WARMUP_TURNS * self.shard.part(self.plan.offered_concurrency)
         enough = turned and elapsed_s >= self.plan.warmup_s
         return enough or elapsed_s >= max(MAX_WARMUP_S, self.plan.warmup_s)
 
     def _set_window(self, start_ns: int) -> None:
         self._window_start_ns = start_ns
         self._window_end_ns = start_ns + round(self.plan.window_s * NS)
+
+    def _cut_window(self, at_ns: int) -> None:
+        if self._window_end_ns is not None:
+            self._window_end_ns = min(self._window_end_ns, at_ns)
 
     def _open_window(self, start_ns: int) -> None:
         self._set_window(start_ns)
@@ -325,100 +333,63 @@ class Cell:
 
     def _enter_window(self) -> None:
         self._stage = Stage.WINDOW
-        self._monitor.start()
+        self._recorder.monitor.start()
 
     async def _drain(self, driver: asyncio.Future[None]) -> None:
         """Waits for the requests in flight, at most the plan's total limit and its wall time; the rest is
         unfinished."""
         self._stage = Stage.DRAIN
-        self._monitor.stop()
-        if self._window_end_ns is not None:
-            self._window_end_ns = min(self._window_end_ns, time.monotonic_ns())
+        self._recorder.monitor.stop()
+        self._cut_window(time.monotonic_ns())
         until_s = min(time.monotonic() + self.plan.total_timeout_s, self._began_s + self.plan.max_wall_s)
         while not driver.done():
             if time.monotonic() >= until_s and self.interrupted is None:
                 self.interrupted = Outcome.UNFINISHED
                 for slot in self._slots:
                     slot.interrupt(Outcome.UNFINISHED)
-            patience_s = min(PROGRESS_EVERY_S, max(TICK_S, until_s - time.monotonic()))
-            await asyncio.wait([driver], timeout=patience_s)
-            self._log_readings()
+            await asyncio.wait([driver], timeout=min(PROGRESS_EVERY_S, max(TICK_S, until_s - time.monotonic())))
+            self._recorder.log_readings()
             if not driver.done():
                 self._show(self.progress())
         driver.result()
 
     # Records.
 
-    def _write_next(self) -> None:
-        """One at a time: the loop looks at its sockets before the next."""
-        self._write_some(1)
-        if self._unwritten:
-            asyncio.get_running_loop().call_soon(self._write_next)
-
-    def _write_some(self, count: int) -> None:
-        for _ in range(min(count, len(self._unwritten))):
-            exchange = self._unwritten.popleft()
-            for record in exchange.records():
-                self._writer.append(record)
-                self._note(record, exchange)
-
-    def _note(self, record: RequestRecord, exchange: Exchange) -> None:
-        self._ok += record.outcome is Outcome.OK
-        if record.phase is Phase.WINDOW and record.t_sent_ns is not None:
-            self._monitor.sent(exchange, record)
-        since_ns = record.t_scheduled_ns
-        warm = record.phase is Phase.WARMUP  # errors count from the start, times only once the runtime is warm
-        self._recent.append(
-            guard.Seen(
-                class_name=record.class_name,
-                outcome=record.outcome,
-                e2e_s=None if warm or record.t_end_ns is None else (record.t_end_ns - since_ns) / NS,
-                ttft_s=None if warm or record.t_first_ns is None else (record.t_first_ns - since_ns) / NS,
-            )
-        )
-
-    def _log_readings(self) -> None:
-        readings = []
-        for found in self._take_readings():
-            self._writer.append(found)
-            if isinstance(found, Reading):
-                readings.append(found)
-        if readings:
-            self._latest = guard.latest(readings, self._latest)
-
     def _write_end(self) -> End:
-        if self._window_start_ns is not None and self._window_end_ns is not None:
-            self._writer.append(Window(start_ns=self._window_start_ns, end_ns=self._window_end_ns))
-            on_time = not isinstance(self.plan.load, Closed)
-            self._writer.append(health.verdict(self.plan, self._monitor.readings(), sends_are_due=on_time))
-        reason = self._reason or "window completed"
+        window = self._window()
+        if window is not None:
+            self._writer.append(window)
+            on_time = isinstance(self.plan.load, OpenLoop | MicroBatch)
+            seen = self._recorder.monitor.readings()
+            self._writer.append(health.verdict(self.plan, seen, sends_are_due=on_time))
         end = End(
-            t_ns=time.monotonic_ns(),
-            complete=not self._reason,
-            reason=reason,
-            sent=self._supply.sent,
-            planned=self._planned,
-        )
+            t_ns=time.monotonic_ns(), complete=not self._reason, reason=self._reason or WINDOW_COMPLETED,
+            sent=self._supply.sent, planned=self._planned(window),
+        )  # fmt: skip
         self._writer.append(end)
         self._stage, self._reason = Stage.ENDED, end.reason
         self._show(self.progress())
         return end
 
+    def _window(self) -> Window | None:
+        """None where a stop came before it."""
+        start_ns, end_ns = self._window_start_ns, self._window_end_ns
+        if start_ns is None or end_ns is None or end_ns <= start_ns:
+            return None
+        return Window(start_ns=start_ns, end_ns=end_ns)
+
+    def _planned(self, window: Window | None) -> int | None:
+        if self._due_ns is None or window is None:
+            return None
+        low, high = np.searchsorted(self._due_ns, [window.start_ns, window.end_ns])
+        return int(high - low)
+
     def progress(self) -> Progress:
-        times = sorted(s.e2e_s for s in self._recent if s.outcome is Outcome.OK and s.e2e_s is not None)
-        return Progress(
-            phase=self._stage,
+        return self._recorder.progress(
+            self._stage,
             elapsed_s=round(time.monotonic() - self._began_s, 3) if self._began_s else 0.0,
             sent=self._supply.sent,
-            finished=self._finished,
-            ok=self._ok,
-            in_flight=self._supply.sent - self._finished,
-            p50_e2e_s=times[(len(times) - 1) // 2] if times else None,
-            p95_e2e_s=guard.recent_p95(self._recent, lambda seen: seen.e2e_s),
-            p95_ttft_s=guard.recent_p95(self._recent, lambda seen: seen.ttft_s),
-            running=self._latest.values.get(("runtime_running", "")),
-            waiting=self._latest.values.get(("runtime_waiting", "")),
-            readings={name: max(self._latest.of(name).values()) for name, _ in self._latest.values},
+            in_flight=self._issued - self._recorder.finished,
             reason=self._reason,
         )
 

@@ -30,16 +30,18 @@ def offsets_ns(arrivals: Arrivals, horizon_s: float, seed: int) -> Ints:
         case Poisson(rate_per_s=rate):
             seconds = _summed(lambda n: dice.exponential(1 / _rate(rate), n), rate, horizon_s)
         case Gamma(rate_per_s=rate, burstiness=shape):
-            if not shape > 0:
+            if not 0 < shape < np.inf:
                 raise ValueError(f"burstiness must be above 0, not {shape:g}")
             seconds = _summed(lambda n: dice.gamma(shape, 1 / (_rate(rate) * shape), n), rate, horizon_s)
         case Steps(steps=steps):
             seconds = _stepped(steps, horizon_s, dice)
         case Replay(offsets_s=offsets):
             seconds = np.asarray(offsets, dtype=np.float64)
+            _fits(seconds.size)
             if seconds.size and (not np.isfinite(seconds).all() or seconds[0] < 0 or (np.diff(seconds) < 0).any()):
                 raise ValueError("a replayed trace needs finite offsets that ascend from 0")
-    return np.rint(seconds[seconds < horizon_s] * NS).astype(np.int64)
+    times = np.rint(seconds[seconds < horizon_s] * NS).astype(np.int64)
+    return times[times < round(horizon_s * NS)]
 
 
 def mean_rate_per_s(arrivals: Arrivals) -> float | None:
@@ -59,10 +61,15 @@ def _rate(rate: float) -> float:
 
 
 def _count(rate: float, horizon_s: float) -> int:
-    count = int(np.ceil(_rate(rate) * horizon_s))
-    if count > MOST_ARRIVALS:
-        raise TooManyError(f"{count} arrivals are more than the {MOST_ARRIVALS} that a plan can hold")
-    return count
+    if not 0 <= horizon_s < np.inf:
+        raise ValueError(f"a schedule needs an end, not {horizon_s:g} s")
+    return _fits(np.ceil(_rate(rate) * horizon_s))
+
+
+def _fits(count: float) -> int:
+    if not count <= MOST_ARRIVALS:
+        raise TooManyError(f"{count:.0f} arrivals are more than the {MOST_ARRIVALS} that a plan can hold")
+    return int(count)
 
 
 def _summed(draw: Drawn, rate: float, horizon_s: float) -> Floats:
@@ -85,9 +92,10 @@ def _stepped(steps: tuple[tuple[float, float], ...], horizon_s: float, dice: np.
     edges, served = [0.0], [0.0]
     for number, (seconds, rate) in enumerate(steps):
         last = number == len(steps) - 1
-        length = max(seconds, horizon_s - edges[-1]) if last else seconds
-        if length < 0 or rate < 0:
-            raise ValueError("steps need lengths and rates that are not negative")
+        if not (0 <= seconds < np.inf and 0 <= rate < np.inf):
+            raise ValueError("steps need finite lengths and rates that are not negative")
+        left = max(0.0, horizon_s - edges[-1])
+        length = left if last else min(seconds, left)
         edges.append(edges[-1] + length)
         served.append(served[-1] + length * rate)
     ticks = _summed(lambda n: dice.exponential(1.0, n), 1.0, served[-1])

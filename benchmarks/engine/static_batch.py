@@ -27,18 +27,20 @@ MAX_RETRY_AFTER_S = 30.0
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """What earlier runs left: of every item asked so far the records and the tries that count, which items have ended,
-    batches so far, and when the first run began, on this run's monotonic clock."""
+    the tokens of all of them against the plan's ceiling, batches so far, and when the first run began, on this run's
+    monotonic clock."""
 
     records: dict[int, int]
     tries: dict[int, int]
     ended: frozenset[int]
+    tokens: int
     batches: int
     began_ns: int | None
 
 
 # What we ended ourselves was no try of the server.
 NOT_A_TRY = frozenset({Outcome.CANCELLED, Outcome.UNFINISHED})
-NOTHING = Ledger(records={}, tries={}, ended=frozenset(), batches=0, began_ns=None)
+NOTHING = Ledger(records={}, tries={}, ended=frozenset(), tokens=0, batches=0, began_ns=None)
 
 
 def ledger_of(frames: Iterable[Frame], *, tries: int, wall_ns: int, monotonic_ns: int) -> Ledger:
@@ -46,7 +48,7 @@ def ledger_of(frames: Iterable[Frame], *, tries: int, wall_ns: int, monotonic_ns
     records: dict[int, int] = {}
     counted: dict[int, int] = {}
     ended: set[int] = set()
-    batches, began_ns, shift_ns = 0, None, 0
+    tokens, batches, began_ns, shift_ns = 0, 0, None, 0
     for frame in frames:
         if isinstance(frame, (Header, Resumed)):
             shift_ns = (frame.wall_ns - frame.monotonic_ns) - (wall_ns - monotonic_ns)
@@ -55,11 +57,17 @@ def ledger_of(frames: Iterable[Frame], *, tries: int, wall_ns: int, monotonic_ns
             records[index] = records.get(index, 0) + 1
             counted[index] = counted.get(index, 0) + (frame.outcome not in NOT_A_TRY)
             began_ns = frame.t_scheduled_ns + shift_ns if began_ns is None else began_ns
+            tokens += frame.intended_prompt_tokens + frame.asked_output_tokens
+            batches = max(
+                batches, 0 if frame.batch is None else frame.batch + 1
+            )  # a killed round has no record of its own
             if frame.outcome is Outcome.OK or counted[index] >= tries:
                 ended.add(index)
         elif isinstance(frame, BatchRecord):
             batches = max(batches, frame.batch + 1)
-    return Ledger(records=records, tries=counted, ended=frozenset(ended), batches=batches, began_ns=began_ns)
+    return Ledger(
+        records=records, tries=counted, ended=frozenset(ended), tokens=tokens, batches=batches, began_ns=began_ns
+    )  # fmt: skip
 
 
 class Rounds:
@@ -118,13 +126,13 @@ class Lane:
                 await cell.pause(0.01)  # another lane's failures may come back
                 continue
             number, tries = taken
-            t_ns = time.monotonic_ns()
             items = cell.items([index for index, _ in tries])
             if items is None:
                 return
+            t_ns = time.monotonic_ns()
             dues = [Due(item, t_ns, Phase.WINDOW, n) for item, (_, n) in zip(items, tries, strict=True)]
             exchanges = await self._ask(dues)
-            self._settle(number, exchanges)
+            await self._settle(number, exchanges)
             await self._pause_after(exchanges)
 
     async def _ask(self, dues: list[Due]) -> list[Exchange]:
@@ -136,7 +144,7 @@ class Lane:
     async def _one(self, slot: Slot, due: Due) -> Exchange:
         return await slot.ask((due,), due.prepared.body)
 
-    def _settle(self, number: int, exchanges: Sequence[Exchange]) -> None:
+    async def _settle(self, number: int, exchanges: Sequence[Exchange]) -> None:
         """Records first, on the disk, then the round counts."""
         for exchange in exchanges:
             exchange.batch = number
@@ -144,7 +152,7 @@ class Lane:
                 self._rounds.note(due.prepared.index, outcome)
             self._cell.finished(exchange)
         self._cell.note_batch(_round_record(number, exchanges))
-        self._cell.settle(self._rounds.asked)
+        await self._cell.settle(self._rounds.asked)
 
     async def _pause_after(self, exchanges: Sequence[Exchange]) -> None:
         """A server that refuses is not asked again at once."""
@@ -183,9 +191,10 @@ async def drive(cell: Cell, ledger: Ledger = NOTHING) -> None:
     rounds = Rounds(load, ledger)
     lanes = [Lane(cell, load, rounds) for _ in range(cell.plan.offered_concurrency)]
     await asyncio.gather(*(lane.open() for lane in lanes))
+    cell.spent(requests=sum(ledger.records.values()), tokens=ledger.tokens)
     await cell.begin_whole(ledger.began_ns)
-    cell.settle(rounds.asked)
+    await cell.settle(rounds.asked)
     await cell.all_of(lane.run() for lane in lanes)
     if rounds.left:
         cell.end(f"stopped: {rounds.left} of {load.items} items are left")
-    cell.settle(rounds.asked)
+    await cell.settle(rounds.asked)

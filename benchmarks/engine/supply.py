@@ -91,6 +91,10 @@ class Supply:
             return items
         return None
 
+    def spent(self, requests: int, tokens: int) -> None:
+        self._requests_left -= requests
+        self._tokens_left -= tokens
+
     def _next_first(self) -> Prepared:
         return self._built[0] if self._built else self._first_turn(0)
 

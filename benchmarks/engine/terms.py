@@ -157,6 +157,7 @@ class ClientHealth(msgspec.Struct, frozen=True, kw_only=True, tag="client_health
     """Whether the client was the bottleneck over the window. With several generator processes: the worst of them.
 
     `send_late_p99_ms` is the lateness of sends against their plan, in an open loop judged, in a closed one only told;
+    the wait for a free slot, where as many were in flight as the plan allows, is not in it;
     `dispatch_p99_ms` what passed between the decision to send and the last byte written, `connect_p99_ms` what opening
     connections took, `connection_wait_share` the share of requests that waited for one. `stalls` counts lags of the
     event loop above 5 ms.

@@ -36,8 +36,9 @@ def same_batch(frames: Sequence[Frame], plan: CellPlan) -> bool:
 
 def _items_of(plan: CellPlan) -> tuple[object, ...]:
     return (
-        plan.load, plan.seed, plan.class_name, tuple((c.name, c.weight, c.prompt_tokens, c.output_tokens) for c in plan.classes),
-        plan.task, plan.model, plan.dialect, plan.shared_prefix_share, plan.base_url,
+        plan.load, plan.seed, plan.class_name,
+        tuple((c.name, c.weight, c.prompt_tokens, c.output_tokens, c.pairs) for c in plan.classes),
+        plan.task, plan.model, plan.dialect, plan.shared_prefix_share, plan.base_url, plan.stream, plan.ignore_eos,
     )  # fmt: skip
 
 

@@ -1,0 +1,108 @@
+"""What a running cell takes down: records on their way to the log, readings, the newest outcomes for guard and page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from benchmarks.engine import guard, health
+from benchmarks.engine.exchange import Exchange
+from benchmarks.engine.log import LogWriter
+from benchmarks.engine.plan import CellPlan
+from benchmarks.engine.progress import Progress, Stage
+from benchmarks.engine.terms import NotReported, Outcome, Phase, Reading, RequestRecord
+
+NS = 1_000_000_000
+Readings = Callable[[], Iterable[Reading | NotReported]]
+
+
+class Recorder:
+    """`finished` counts items whose exchange has ended, written or not yet."""
+
+    def __init__(self, plan: CellPlan, writer: LogWriter, take_readings: Readings) -> None:
+        self.monitor = health.Monitor()
+        self.finished = 0
+        self._plan = plan
+        self._writer = writer
+        self._take_readings = take_readings
+        self._latest = guard.Latest(values={})
+        self._recent: deque[guard.Seen] = deque(maxlen=plan.guard.error_share_over)
+        self._limits = {c.name: c.limits for c in plan.classes}
+        self._unwritten: deque[tuple[Exchange, int]] = deque()
+        self._ok = 0
+
+    def take(self, exchange: Exchange, slot_wait_ns: int) -> None:
+        """Its record is written as soon as the loop has nothing nearer to do."""
+        self.finished += len(exchange.items)
+        self._unwritten.append((exchange, slot_wait_ns))
+        if len(self._unwritten) == 1:
+            asyncio.get_running_loop().call_soon(self._write_next)
+
+    def write_all(self) -> None:
+        self._write_some(len(self._unwritten))
+
+    async def to_disk(self) -> None:
+        """Everything so far is on the disk. The waiting for it is a thread's, not the loop's."""
+        self.write_all()
+        self._writer.flush()
+        await asyncio.to_thread(self._writer.sync)
+
+    def log_readings(self) -> None:
+        readings = []
+        for found in self._take_readings():
+            self._writer.append(found)
+            if isinstance(found, Reading):
+                readings.append(found)
+        if readings:
+            self._latest = guard.latest(readings, self._latest)
+
+    def stop_reason(self) -> str | None:
+        """What the guard says to it."""
+        return guard.stop_reason(self._plan.guard, self._latest, list(self._recent), self._limits)
+
+    def progress(self, stage: Stage, *, elapsed_s: float, sent: int, in_flight: int, reason: str) -> Progress:
+        times = sorted(s.e2e_s for s in self._recent if s.outcome is Outcome.OK and s.e2e_s is not None)
+        return Progress(
+            phase=stage,
+            elapsed_s=elapsed_s,
+            sent=sent,
+            finished=self.finished,
+            ok=self._ok,
+            in_flight=in_flight,
+            p50_e2e_s=times[(len(times) - 1) // 2] if times else None,
+            p95_e2e_s=guard.recent_p95(self._recent, lambda seen: seen.e2e_s),
+            p95_ttft_s=guard.recent_p95(self._recent, lambda seen: seen.ttft_s),
+            running=self._latest.values.get(("runtime_running", "")),
+            waiting=self._latest.values.get(("runtime_waiting", "")),
+            readings={name: max(self._latest.of(name).values()) for name, _ in self._latest.values},
+            reason=reason,
+        )
+
+    def _write_next(self) -> None:
+        """One at a time: the loop looks at its sockets before the next."""
+        self._write_some(1)
+        if self._unwritten:
+            asyncio.get_running_loop().call_soon(self._write_next)
+
+    def _write_some(self, count: int) -> None:
+        for _ in range(min(count, len(self._unwritten))):
+            exchange, slot_wait_ns = self._unwritten.popleft()
+            for record in exchange.records():
+                self._writer.append(record)
+                self._note(record, exchange, slot_wait_ns)
+
+    def _note(self, record: RequestRecord, exchange: Exchange, slot_wait_ns: int) -> None:
+        self._ok += record.outcome is Outcome.OK
+        if record.phase is Phase.WINDOW and record.t_sent_ns is not None:
+            self.monitor.sent(exchange, record, slot_wait_ns)
+        since_ns = record.t_scheduled_ns
+        warm = record.phase is Phase.WARMUP  # errors count from the start, times only once the runtime is warm
+        self._recent.append(
+            guard.Seen(
+                class_name=record.class_name,
+                outcome=record.outcome,
+                e2e_s=None if warm or record.t_end_ns is None else (record.t_end_ns - since_ns) / NS,
+                ttft_s=None if warm or record.t_first_ns is None else (record.t_first_ns - since_ns) / NS,
+            )
+        )
