@@ -23,7 +23,8 @@ class Issued:
 
 def issued(records: Requests) -> Issued:
     index, attempt = records.plain["index"], records.plain["attempt"]
-    if not len(records) or (attempt.max() == 1 and len(np.unique(index)) == len(index)):
+    # Sorting is several times faster than np.unique's hashing.
+    if not len(records) or (attempt.max() == 1 and np.all(np.diff(np.sort(index)) > 0)):
         return Issued(records, records.masked["t_sent_ns"], attempt, whole=bool(np.all(attempt == 1)))
     order = np.lexsort((attempt, index))
     starts = np.flatnonzero(np.diff(index[order], prepend=index[order[0]] - 1))

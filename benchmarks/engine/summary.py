@@ -12,10 +12,10 @@ import datetime as dt
 import numpy as np
 
 from benchmarks.engine.attempts import Issued, issued
-from benchmarks.engine.column_types import PHASES, TOKEN_SOURCES, Bools, Columns, Readings, Requests
+from benchmarks.engine.column_types import PHASES, Bools, Columns, Readings, Requests
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.prompts import MIXED
-from benchmarks.engine.summary_classes import class_summary, is_mixed, outcomes, token_rate
+from benchmarks.engine.summary_classes import class_summary, is_mixed, outcomes, token_rate, token_sources
 from benchmarks.engine.summary_loads import micro_batch, open_loop, static_batch
 from benchmarks.engine.summary_types import CellSummary, Gauge
 from benchmarks.engine.terms import ClientHealth, Phase, Window
@@ -68,7 +68,7 @@ def summarise(columns: Columns, plan: CellPlan) -> CellSummary:
         transport=columns.header.transport,
         attempts=attempts,
         attempts_per_request=attempts / scheduled if scheduled else None,
-        mixed_token_sources=_is_mixed(requests, ok),
+        mixed_token_sources=is_mixed(token_sources(requests, ok)),
         steadiness=_steadiness(requests, times, window),
         open_loop=open_loop(columns, found, inside),
         micro_batch=micro_batch(columns, found, inside),
@@ -98,10 +98,6 @@ def _is_conserved(columns: Columns, found: Issued, *, counted: bool) -> bool | N
     if columns.end is None or columns.end.sent is None:
         return None
     return columns.end.sent == len(index)
-
-
-def _is_mixed(requests: Requests, ok: Bools) -> bool:
-    return is_mixed(dict.fromkeys((TOKEN_SOURCES[code] for code in np.unique(requests.codes["token_source"][ok])), 1))
 
 
 def _rate(count: float, window_s: float) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.engine.attempts import Issued
 from benchmarks.engine.column_types import OUTCOMES, TOKEN_SOURCES, Bools, Floats, Gaps, Ints, Requests
@@ -35,7 +34,7 @@ def class_summary(
     requests = issued.requests
     rows = requests.texts["class_name"].equal(length_class.name) & inside
     ok = rows & times.ok
-    sources = _counts(TOKEN_SOURCES, requests.codes["token_source"][ok])
+    sources = token_sources(requests, ok)
     mixed = is_mixed(sources)
     gaps = _gaps_of(requests, ok)
     waits = rows if times.streamed else np.zeros_like(rows)  # without streaming nobody waits for a first token
@@ -100,14 +99,15 @@ def token_rate(requests: Requests, ok: Bools, window_s: float) -> float | None:
     tokens = requests.masked["output_tokens"]
     if not ok.any() or window_s <= 0 or not tokens.known[ok].all():
         return None
-    if is_mixed(_counts(TOKEN_SOURCES, requests.codes["token_source"][ok])):
+    if is_mixed(token_sources(requests, ok)):
         return None
     return float(tokens.values[ok].sum()) / window_s
 
 
-def _counts(words: tuple[str, ...], codes: npt.NDArray[np.int8]) -> dict[str, int]:
-    counts = np.bincount(codes, minlength=len(words))
-    return dict(sorted((word, int(count)) for word, count in zip(words, counts, strict=True) if count))
+def token_sources(requests: Requests, ok: Bools) -> dict[str, int]:
+    """Who counted the tokens of how many successes, by name."""
+    counts = np.bincount(requests.codes["token_source"][ok], minlength=len(TOKEN_SOURCES))
+    return dict(sorted((word, int(count)) for word, count in zip(TOKEN_SOURCES, counts, strict=True) if count))
 
 
 def _all(values: Floats, rows: Bools, ok: Bools) -> Tail:
