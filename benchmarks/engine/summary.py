@@ -12,7 +12,7 @@ import datetime as dt
 import numpy as np
 
 from benchmarks.engine.attempts import Issued, issued
-from benchmarks.engine.column_types import PHASES, Bools, Columns, Readings, Requests
+from benchmarks.engine.column_types import PHASES, Columns, Readings, Requests
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.prompts import MIXED
 from benchmarks.engine.summary_classes import class_summary, is_mixed, outcomes, token_rate, token_sources
