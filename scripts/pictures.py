@@ -25,7 +25,7 @@ NOBODY = ""
 PAGES = {
     NOBODY: ["/login/", "/v/", "/no/such/page/"],
     "operator": [
-        "/", "/hosts/", "/hosts/new/", "/runtimes/", "/runtimes/new/", "/workloads/", "/workloads/new/",
+        "/", "/hosts/", "/hosts/new/", "/runtimes/", "/runtimes/new/", "/workloads/", "/workloads/new/", "/workloads/import/",
         "/objectives/", "/objectives/new/", "/grids/", "/grids/new/", "/authorisations/", "/approvals/", "/statements/",
         "/audit/", "/docs/",
     ],

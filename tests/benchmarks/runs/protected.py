@@ -171,6 +171,25 @@ STATEMENTS: list[tuple[str, str, str | None]] = [
         "UPDATE benchmarks_workload SET seed = 8 WHERE id = {workload}",
         "a measured workload",
     ),
+    *(
+        (
+            f"a measured workload changes its {column}",
+            f"UPDATE benchmarks_workload SET {column} = {value} WHERE id = {{workload}}",
+            "a measured workload",
+        )
+        for column, value in (
+            ("turns", "3"),
+            ("think_s", "1.5"),
+            ("shared_prefix_share", "0.5"),
+            ("arrivals_s", "'[0.0, 1.0]'"),
+        )
+    ),
+    ("a measured workload gets notes", "UPDATE benchmarks_workload SET notes = 'x' WHERE id = {workload}", None),
+    (
+        "pairs of a class of a measured workload change",
+        "UPDATE benchmarks_lengthclass SET pairs = '[[5, 6]]' WHERE workload_id = {workload}",
+        "a length class",
+    ),
     (
         "a class of a measured workload changes",
         "UPDATE benchmarks_lengthclass SET weight = 9 WHERE workload_id = {workload}",
