@@ -77,8 +77,8 @@ def a_record(index: int, first_ms: int, gaps_us: np.ndarray) -> RequestRecord:
         index=index, class_name="short", phase=Phase.WINDOW, slot=index % 64, outcome=Outcome.OK, t_scheduled_ns=due,
         t_sent_ns=due + 50_000, t_headers_ns=first - MS, t_first_ns=first, t_answer_ns=first, t_last_ns=last,
         t_end_ns=last + 9000, t_closed_ns=last + 20_000, http_status=200, finish_reason="stop",
-        intended_prompt_tokens=64, asked_output_tokens=201, prompt_tokens=64, output_tokens=201, token_source=TokenSource.SERVER, valid=True, connect_us=0,
-        gaps_us=gaps_us.tobytes(),
+        intended_prompt_tokens=64, asked_output_tokens=201, prompt_tokens=64, output_tokens=201,
+        token_source=TokenSource.SERVER, valid=True, connect_us=0, gaps_us=gaps_us.tobytes(),
     )  # fmt: skip
 
 

@@ -24,6 +24,11 @@ NO_TIME = {
     "ttft_s": "No answer of {} was streamed, so none has a time to its first token.",
     "tpot_s": "No answer of {} has a time per output token: not streamed, of one token, or with tokens nobody counted.",
 }
+HELD_BACK = (
+    "Answers of {} were held back and came at once, so the times to and between their tokens are not the server's: "
+    "something between buffers the stream."
+)
+TWO_COUNTS = "Tokens of {} were counted in more than one way, so there is no one time per token."
 LIMIT_NAMES = {"e2e_s": "end to end", "ttft_s": "time to first token", "tpot_s": "time per output token"}
 
 
@@ -122,10 +127,19 @@ def _gate(label: str, key: str, limit_s: float, percentile: float, seen: Sequenc
             blank, answer=Answer.FAILS, reason=reason, remedy="Keep fewer requests in flight, or shorten this class."
         )
     if all(e.n == 0 for e, _ in estimates):
-        return replace(blank, reason=NO_TIME[key].format(label), remedy="Judge this class by another limit.")
+        return replace(blank, **_no_time(label, key, seen))
     if any(e.value is None for e, _ in estimates):
         return _too_few(blank, label, number, limit_s, seen, needs=max(e.needs for e, _ in estimates))
     return _inside(blank, f"p{number} of {label}", limit_s, [e for e, _ in estimates], seen)
+
+
+def _no_time(label: str, key: str, seen: Sequence[Seen]) -> dict[str, str]:
+    if key != "e2e_s" and any(s.summary.buffered for s in seen):
+        remedy = "Switch response buffering off in whatever stands before the runtime, and measure again."
+        return {"reason": HELD_BACK.format(label), "remedy": remedy}
+    if key == "tpot_s" and any(s.summary.mixed_token_sources for s in seen):
+        return {"reason": TWO_COUNTS.format(label), "remedy": "Let the server or one tokeniser count all of them."}
+    return {"reason": NO_TIME[key].format(label), "remedy": "Judge this class by another limit."}
 
 
 def _over_words(what: str, value: float, limit_s: float, n: int) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.engine.plan import ClassLimits, GridLimits
+from benchmarks.stats.quantiles import tail
 from capacity.assessment import latency
 from capacity.assessment.facts import CellFact
 from capacity.assessment.verdict import Answer, Gate
@@ -102,3 +105,33 @@ def test_a_class_in_the_mix_is_judged_beside_the_class_alone() -> None:
 
 def test_a_percentile_among_failures_is_said_in_words() -> None:
     assert "falls among failed requests" in gate_of([of([0.5] * 10, 40)]).reason
+
+
+@pytest.mark.parametrize(
+    ("key", "flags", "words", "remedy"),
+    [
+        ("ttft_s", {"buffered": True}, "were held back and came at once", "Switch response buffering off"),
+        ("tpot_s", {"buffered": True}, "were held back and came at once", "Switch response buffering off"),
+        (
+            "tpot_s",
+            {"mixed_token_sources": True},
+            "counted in more than one way",
+            "Let the server or one tokeniser count",
+        ),
+        (
+            "ttft_s",
+            {"mixed_token_sources": True},
+            "none has a time to its first token",
+            "Judge this class by another limit",
+        ),
+        ("tpot_s", {}, "has a time per output token", "Judge this class by another limit"),
+    ],
+)
+def test_times_that_nobody_saw_are_not_graded_and_the_reason_says_why(
+    key: str, flags: dict[str, bool], words: str, remedy: str
+) -> None:
+    nothing = tail(np.zeros(0))
+    part = replace(made.class_summary("short", [0.5] * 60), ttft_s=nothing, tpot_s=nothing, **flags)
+    limits = GridLimits(percentile=95.0, classes={"short": ClassLimits(**{key: 1.0})})
+    (gate,) = latency.gates(limits, [made.cell(1, 2, "short", made.summary(2, "short", [part]))])
+    assert (gate.answer, words in gate.reason, gate.remedy.startswith(remedy)) == (Answer.NOT_TESTED, True, True)
