@@ -98,6 +98,7 @@ def _stepped(steps: tuple[tuple[float, float], ...], horizon_s: float, dice: np.
         length = left if last else min(seconds, left)
         edges.append(edges[-1] + length)
         served.append(served[-1] + length * rate)
+    _fits(served[-1])
     ticks = _summed(lambda n: dice.exponential(1.0, n), 1.0, served[-1])
     ticks = ticks[ticks < served[-1]]
     place = np.searchsorted(np.asarray(served), ticks, side="right") - 1

@@ -12,7 +12,8 @@ import datetime as dt
 import numpy as np
 
 from benchmarks.engine.attempts import Issued, issued
-from benchmarks.engine.column_types import PHASES, Columns, Readings, Requests
+from benchmarks.engine.column_types import PHASES, Columns, Ints, Readings, Requests
+from benchmarks.engine.load import StaticBatch
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.prompts import MIXED
 from benchmarks.engine.summary_classes import class_summary, is_mixed, outcomes, token_rate, token_sources
@@ -88,16 +89,24 @@ _UNKNOWN_HEALTH = ClientHealth(
 
 def _is_conserved(columns: Columns, found: Issued, *, counted: bool) -> bool | None:
     """Every issued request left its record: the numbers 0 ... sent - 1, each there, each in one class, none with an
-    attempt twice or missing. In what order does not matter.
+    attempt twice or missing. In what order does not matter. Of n generator processes each takes every n-th number, and
+    its own are without a gap; a static batch that was stopped may have any of its items.
 
     None where no end frame says how many were sent: a lost last record could not be told from one never sent.
     """
     index = found.requests.plain["index"]
-    if not counted or not found.whole or not np.array_equal(np.sort(index), np.arange(len(index))):
+    if not counted or not found.whole or not _are_the_plans(index, columns.plan):
         return False
     if columns.end is None or columns.end.sent is None:
         return None
     return columns.end.sent == len(index)
+
+
+def _are_the_plans(index: Ints, plan: CellPlan) -> bool:
+    if isinstance(plan.load, StaticBatch):
+        return bool(np.all((index >= 0) & (index < plan.load.items)))
+    parts = (np.sort(index[index % plan.processes == number]) // plan.processes for number in range(plan.processes))
+    return all(np.array_equal(part, np.arange(len(part))) for part in parts)
 
 
 def _rate(count: float, window_s: float) -> float | None:
