@@ -29,7 +29,7 @@ from benchmarks.engine import columns as engine_columns
 from benchmarks.engine.plan import CellPlan
 from benchmarks.models import Grid
 from benchmarks.queries import terms
-from benchmarks.records import modes
+from benchmarks.records import kept_calibration, modes
 from benchmarks.records.calibration import (
     Calibration,
     Limits,
@@ -37,6 +37,7 @@ from benchmarks.records.calibration import (
     compare,
     read_truths,
 )
+from benchmarks.records.kept_calibration import Kept, Need
 
 TRIES = 3
 GOOD_FOR = timedelta(hours=1)
@@ -45,34 +46,6 @@ MOST_OFFERED = 1024
 WARMUP_S, WINDOW_S, WINDOW_AT_ONE_S = 0.5, 2.0, 4.0
 STARTS_WITHIN_S = 20.0
 _LOOKED_BACK = 20
-
-
-class Need(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be the same for a calibration to stand: the place, the cores, the engine; and at least as much offered."""
-
-    host: str
-    boot: str
-    client_cpus: tuple[int, ...]
-    engine_sha256: str
-    processes: int
-    offered_concurrency: int
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a grid keeps. Errors are milliseconds; `reused_from` is the grid whose calibration this was."""
-
-    agrees: bool
-    why: str
-    at: datetime
-    need: Need
-    engine_version: str
-    limits: Limits
-    tries: tuple[Calibration, ...]
-    reused_from: int | None = None
-
-    @property
-    def last(self) -> Calibration | None:
-        return self.tries[-1] if self.tries else None
 
 
 class CalibrationFailedError(RuntimeError):
@@ -105,14 +78,9 @@ def engine_sha256() -> str:
     return whole.hexdigest()
 
 
-def kept_of(grid: Grid) -> Kept | None:
-    """What the grid keeps of its calibration; None where it had none."""
-    return msgspec.convert(grid.calibration, Kept) if grid.calibration else None
-
-
 def settled(grid: Grid, need: Need, *, at: datetime) -> bool:
     """Whether the grid is calibrated already, or another one's calibration stands for it; that is kept then."""
-    kept = kept_of(grid)
+    kept = kept_calibration.read(grid.calibration)
     if kept is not None and kept.agrees:
         return True
     found = _of_another(grid, need, at)

@@ -168,14 +168,15 @@ def live_authorization(grid: Grid) -> Authorization | None:
 
 def evidence(grid: Grid) -> GridEvidence:
     """Everything about one grid in a few queries, whatever its size; raw samples stay where they are."""
-    cells = grid.cells.select_related("evidence").order_by("position")
+    cells = tuple(cell_evidence(cell) for cell in grid.cells.select_related("evidence").order_by("position"))
+    searched = tuple(sorted({cell.setting for cell in cells})) if grid.mode == Mode.SEARCH else None
     leaves = leaves_of(grid)
     return GridEvidence(
         grid=grid,
         limits=limits_of(grid),
-        setting_values=tuple(grid.setting_values),
+        setting_values=searched or tuple(grid.setting_values),
         class_names=tuple(grid.class_names),
-        cells=tuple(_cell_evidence(cell) for cell in cells),
+        cells=cells,
         conditions=tuple(grid.conditions.select_related("recorded_by")),
         leaves=leaves,
         authorization=leaves[-1] if leaves else live_authorization(grid),
@@ -190,7 +191,8 @@ def leaves_of(grid: Grid) -> tuple[Authorization, ...]:
     return tuple(found.order_by("authorized_at", "pk"))
 
 
-def _cell_evidence(cell: Cell) -> CellEvidence:
+def cell_evidence(cell: Cell) -> CellEvidence:
+    """One cell as a frozen record; select its evidence with it, or this asks once more."""
     kept = getattr(cell, "evidence", None)
     return CellEvidence(
         cell_id=cell.pk,

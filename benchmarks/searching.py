@@ -15,27 +15,10 @@ from benchmarks.engine.summary_types import from_json
 from benchmarks.models import Cell, Grid
 from benchmarks.queries import limits_of, terms
 from benchmarks.records.modes import Mode, SearchTerms
+from benchmarks.records.search_answer import Answer
 from benchmarks.stats.search import Found, Indeterminate, Observation, SearchSpec, Try, between, next_step
 
 _ENDED = (Cell.Status.MEASURED, Cell.Status.STOPPED)
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a grid keeps of its search. `setting` is None where the search could not say; `reason` then says why.
-
-    Counts are requests that were successful, valid and inside every limit, of all scheduled ones, in fresh measurements
-    that did nothing but confirm.
-    """
-
-    setting: int | None
-    at_limit: bool = False
-    attained: Observation | None = None
-    refused: Observation | None = None
-    reason: str = ""
-    held: int = 0
-    failed: int | None = None
-    attainment: float
-    measurements: int
 
 
 def spec_of(grid: Grid) -> SearchSpec:
@@ -88,26 +71,6 @@ def observations(grid: Grid, cells: Sequence[Cell]) -> list[Observation]:
         for group in whole
         if len(group) == each and all(cell.status in _ENDED and cell.summary for cell in group)
     ]
-
-
-def answer_of(grid: Grid) -> Answer | None:
-    """What the grid keeps of its search; None while there is none, and for other modes."""
-    return msgspec.convert(grid.answer, Answer) if grid.answer else None
-
-
-def words(answer: Answer) -> str:
-    """The answer in one sentence."""
-    if answer.setting is None:
-        top = f", and {answer.failed} did not" if answer.failed is not None else ""
-        held = f"{answer.held} held{top}" if answer.held else f"nothing was shown to hold{top}"
-        return f"Indeterminate: {answer.reason}. As far as it came, {held}."
-    if answer.setting == 0:
-        return "Not even 1 in flight holds, which was confirmed with fresh requests."
-    if answer.at_limit:
-        return (
-            f"{answer.setting} in flight hold, confirmed. That is the highest setting allowed here; more was not tried."
-        )
-    return f"{answer.setting} in flight hold and {answer.setting + 1} do not, both confirmed with fresh requests."
 
 
 def _each(grid: Grid) -> int:

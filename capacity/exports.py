@@ -13,9 +13,13 @@ from math import isinf
 
 import pandas as pd
 
+from benchmarks.engine.plan import ClassLimits
 from benchmarks.engine.summary_types import CellSummary, ClassSummary
-from benchmarks.queries import CellEvidence
+from benchmarks.queries import CellEvidence, terms
+from benchmarks.records import modes
+from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
+from capacity import mode_tables
 from capacity.queries import Provenance, Result, provenance
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -79,7 +83,9 @@ def _row(result: Result, found: Provenance, cell: CellEvidence, part: ClassSumma
         "power": found.power,
         "date": found.date,
         "cell": cell.cell_id,
-        "offered_concurrency": cell.setting,
+        "mode": grid.mode,
+        "setting": cell.setting,
+        "offered_concurrency": modes.offered_concurrency(terms(grid), cell.setting),
         "cell_class": cell.class_name,
         "class_name": part.class_name if part else cell.class_name,
         "repeat": cell.repeat,
@@ -89,6 +95,7 @@ def _row(result: Result, found: Provenance, cell: CellEvidence, part: ClassSumma
         "finished_at": cell.finished_at.isoformat() if cell.finished_at else None,
         **_cell_values(cell.summary),
         **_class_values(part, cell.summary),
+        **_mode_values(result, cell, part),
         "evidence_sha256": cell.evidence_sha256,
     }
 
@@ -108,13 +115,23 @@ def _cell_values(summary: CellSummary | None) -> dict[str, Value]:
         "mean_in_flight": summary.mean_in_flight if summary else None,
         "resent_requests": summary.resent if summary else None,
         "client_limited": summary.client.client_limited if summary else None,
-        "client_loop_lag_p99_ms": summary.client.loop_lag_p99_ms if summary else None,
         "validity_by_construction": summary.validity_by_construction if summary else None,
     }
     for gauge, column in PEAKS.items():
         read = summary.gauge(gauge) if summary else None
         values[column] = read.peak if read else None
     return values
+
+
+def _mode_values(result: Result, cell: CellEvidence, part: ClassSummary | None) -> dict[str, Value]:
+    """What only this grid's mode has, and the client's own health in this cell's window."""
+    grid = result.evidence.grid
+    own = [column for column in mode_tables.COLUMNS[Mode(grid.mode)] if column in mode_tables.OWN]
+    columns = [*own, *(column for column in mode_tables.HEALTH if column.key != "client_limited")]
+    if cell.summary is None:
+        return {column.key: None for column in columns}
+    one = mode_tables.Seen(cell, cell.summary, part, ClassLimits(), grid.window_s)
+    return mode_tables.plain(one, columns)
 
 
 def _class_values(part: ClassSummary | None, summary: CellSummary | None) -> dict[str, Value]:

@@ -248,7 +248,10 @@ def _start(request: HttpRequest, who: Person) -> dict[str, Any]:
         if earlier
         else {"setting_values": ["1", "2", "4", "8"], "repeats": 3, "window_s": 30, "warmup_s": 5}
     )
-    chosen = {name: request.GET[name] for name in ("runtime", "workload", "objective") if request.GET.get(name)}
+    chosen = {name: request.GET[name] for name in ("runtime", "workload", "objective", "mode") if request.GET.get(name)}
+    if mode_called(chosen.get("mode", base.get("mode"))) != mode_called(base.get("mode")):
+        # Settings of one way of loading mean nothing in another.
+        base = {name: value for name, value in base.items() if name not in ("setting_values", "other_settings")}
     return {**base, **chosen}
 
 

@@ -9,8 +9,10 @@ from django.utils import timezone
 from benchmarks.facts import probed_words
 from benchmarks.models import Conditions, Grid, LengthClass
 from benchmarks.queries import CellEvidence, GridEvidence, evidence
+from benchmarks.records import search_answer
+from benchmarks.records.modes import Mode
 from benchmarks.runtimes.terms import queue_is_bounded
-from capacity.assessment.choose import judge
+from capacity.assessment.choose import judge, unjudged
 from capacity.assessment.facts import CellFact, GridFacts
 from capacity.assessment.verdict import Verdict
 
@@ -53,7 +55,29 @@ def result_of(grid: Grid) -> Result:
     """Evidence, facts and verdict of one grid, as they stand now; the number of queries does not grow with the grid."""
     found = evidence(grid)
     facts = facts_from(found)
-    return Result(evidence=found, facts=facts, verdict=judge(facts))
+    return Result(evidence=found, facts=facts, verdict=verdict_on(found, facts))
+
+
+def verdict_on(found: GridEvidence, facts: GridFacts) -> Verdict:
+    """The judge's word on closed-loop grids; of every other way of loading, that it is measured and not yet judged."""
+    grid = found.grid
+    if grid.mode == Mode.CLOSED:
+        return judge(facts)
+    answer = search_answer.read(grid.answer)
+    done = len(found.measured)
+    if answer:
+        heading = search_answer.words(answer)
+    elif done:
+        heading = f"{grid.words.name}: measured, not judged"
+    else:
+        heading = f"{grid.words.name}: not measured yet"
+    judged_by = grid.words.judged_by
+    return unjudged(
+        facts,
+        heading=heading,
+        summary=f"This way of loading is measured and not yet judged, so no setting is recommended. What it is held to: "
+        f"{judged_by[0].lower()}{judged_by[1:]}.",
+    )
 
 
 def facts_of(grid: Grid) -> GridFacts:

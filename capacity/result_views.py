@@ -14,8 +14,11 @@ from benchmarks.access import EVERYONE, allow, person
 from benchmarks.engine.summary_types import ClassSummary
 from benchmarks.models import Cell, Conditions, Grid
 from benchmarks.queries import CellEvidence, GridEvidence, grids_of
+from benchmarks.records import kept_calibration, search_answer
+from benchmarks.records.mode_words import setting_words
+from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
-from capacity import charts, exports
+from capacity import charts, exports, mode_tables
 from capacity.assessment.accounting import count_rows, tally
 from capacity.assessment.facts import HOST_RAM_USED, POWER, RUNNING, RUNTIME_RAM, TEMPERATURE, VRAM_USED, WAITING
 from capacity.assessment.latency import seconds
@@ -176,6 +179,23 @@ def _context(result: Result) -> dict[str, object]:
         "conditions": _phases(result.evidence),
         "unfinished": grid.status in UNFINISHED,
         "done": (len(result.evidence.measured), len(result.evidence.cells)),
+        "judged": grid.mode == Mode.CLOSED,
+        "heads": [setting_words(grid.mode, setting) for setting in result.evidence.setting_values],
+        **_mode_context(result),
+    }
+
+
+def _mode_context(result: Result) -> dict[str, object]:
+    """The grid in the terms of its mode, and the load client's own health and calibration."""
+    grid, answer = result.evidence.grid, search_answer.read(result.evidence.grid.answer)
+    return {
+        "mode_words": grid.words,
+        "mode_table": mode_tables.table(grid, result.evidence.cells),
+        "answer": answer,
+        "answer_words": search_answer.words(answer) if answer else "",
+        "health_columns": mode_tables.HEALTH,
+        "health_lines": mode_tables.health_lines(result.evidence.cells),
+        "calibration": kept_calibration.read(grid.calibration),
     }
 
 

@@ -3,6 +3,7 @@
 from django.urls import include, path, register_converter
 
 from capacity import decision_views as decision
+from capacity import mode_views as mode
 from capacity import objective_views as objective
 from capacity import result_views as result
 from capacity import site_views as site
@@ -38,6 +39,8 @@ urlpatterns = [
     path("grids/<int:pk>/", result.grid_detail, name="grid-detail"),
     path("grids/<int:pk>/cells.<fmt:fmt>", result.grid_cells, name="grid-cells"),
     path("grids/<int:pk>/propose/", decision.grid_propose, name="grid-propose"),
+    path("workloads/<slug:slug>/<int:version>/modes/", mode.workload_modes, name="workload-modes"),
+    path("workloads/<slug:slug>/<int:version>/modes.<fmt:fmt>", mode.workload_modes_file, name="workload-modes-file"),
     path("approvals/", decision.choice_list, name="choice-list"),
     path("approvals/<int:pk>/", decision.choice_detail, name="choice-detail"),
     path("approvals/<int:pk>/decide/", decision.choice_decide, name="choice-decide"),

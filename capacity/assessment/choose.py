@@ -49,6 +49,30 @@ def judge(facts: GridFacts) -> Verdict:
     return _verdict(facts, rows, kind=Kind.RECOMMENDED, chosen=chosen)
 
 
+def unjudged(facts: GridFacts, *, heading: str, summary: str) -> Verdict:
+    """The verdict on a grid whose way of loading this method does not judge: no rows, so nothing can be proposed."""
+    return Verdict(
+        method_version=METHOD_VERSION,
+        kind=Kind.NOT_JUDGED if any(cell.summary for cell in facts.cells) else Kind.NOT_MEASURED,
+        heading=heading,
+        summary=summary,
+        recommended=None,
+        rollback=None,
+        rollback_words="",
+        rows=(),
+        reasons=(),
+        why_not=(),
+        headroom=None,
+        grade=GRADE,
+        grade_reason="Only closed-loop grids of stated settings are judged.",
+        not_tested=words.NOT_TESTED,
+        queue_words="",
+        cautions=tuple(accounting.short_answers(facts.cells)),
+        rate_words="",
+        simulated=facts.simulated,
+    )
+
+
 def row_of(facts: GridFacts, setting: int) -> SettingRow:
     """One setting as tables and charts show it."""
     cells = facts.at(setting)

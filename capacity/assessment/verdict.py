@@ -151,6 +151,7 @@ class Kind(StrEnum):
     RECOMMENDED = "recommended"
     NO_SAFE_SETTING = "no safe setting"
     NOT_MEASURED = "not measured"
+    NOT_JUDGED = "not judged"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -85,6 +85,8 @@ TABLE: dict[str, frozenset[Role]] = {
     "workload-import": OPERATE,
     "workload-detail": EVERYONE,
     "workload-edit": OPERATE,
+    "workload-modes": EVERYONE,
+    "workload-modes-file": EVERYONE,
     "audit-list": EVERYONE,
 }
 
@@ -120,6 +122,8 @@ ARGUMENTS: dict[str, dict[str, str]] = {
     "endpoint-check-detail": {"pk": "check.pk"},
     "workload-detail": {"slug": "workload.slug", "version": "one"},
     "workload-edit": {"slug": "workload.slug", "version": "one"},
+    "workload-modes": {"slug": "workload.slug", "version": "one"},
+    "workload-modes-file": {"slug": "workload.slug", "version": "one", "fmt": "csv"},
 }
 OBJECT_NAMES = sorted(name for name, arguments in ARGUMENTS.items() if TABLE[name])
 

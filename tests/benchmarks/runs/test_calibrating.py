@@ -10,9 +10,10 @@ from django.utils import timezone
 from msgspec.structs import replace
 
 from benchmarks import calibrating, worker
-from benchmarks.calibrating import Kept, Need
 from benchmarks.models import Event, Grid
+from benchmarks.records import kept_calibration
 from benchmarks.records.calibration import Calibration
+from benchmarks.records.kept_calibration import Kept, Need
 from benchmarks.records.modes import ClosedTerms, MicroTerms, OpenTerms, SearchTerms, StaticTerms, Terms
 from tests import factories
 from tests.benchmarks.runs.made import claim, running_grid, states
@@ -65,7 +66,7 @@ def test_a_calibration_stands_for_another_grid_only_where_nothing_that_matters_c
     at = kept.at + timedelta(minutes=minutes)
     assert calibrating.settled(other, _need(**changes), at=at) is stands
     other.refresh_from_db()
-    found = calibrating.kept_of(other)
+    found = kept_calibration.read(other.calibration)
     assert (found is not None) is stands
     if found is not None:
         assert (found.reused_from, found.at, found.tries) == (first.pk, kept.at, kept.tries)
@@ -87,7 +88,7 @@ def test_what_was_reused_names_the_grid_that_ran_it_however_often_it_is_handed_o
     kept = _keep(grids[0], _need())
     for grid in grids[1:]:
         assert calibrating.settled(grid, _need(), at=kept.at)
-    found = calibrating.kept_of(grids[2])
+    found = kept_calibration.read(grids[2].calibration)
     assert found is not None
     assert found.reused_from == grids[0].pk
 
@@ -110,7 +111,7 @@ def test_figures_limits_and_tries_stand_on_the_grid_and_in_an_event() -> None:
     grid = factories.make_grid(settings=(1,))
     _keep(grid, _need(), UNTRUE, TRUE)
     grid.refresh_from_db()
-    kept = calibrating.kept_of(grid)
+    kept = kept_calibration.read(grid.calibration)
     assert kept is not None
     assert (kept.agrees, kept.tries, kept.limits.ttft_error_p99_ms, kept.limits.gap_error_p99_ms) == (
         True,
@@ -164,7 +165,7 @@ def test_the_worker_calibrates_against_a_simulator_of_its_own_before_the_first_c
     taken = claim(grid)
     with worker._folder(taken) as folder:
         ended = worker._calibrated(taken, grid, folder)
-    kept = calibrating.kept_of(Grid.objects.get(pk=grid.pk))
+    kept = kept_calibration.read(Grid.objects.get(pk=grid.pk).calibration)
     assert kept is not None
     assert kept.last is not None
     assert (kept.last.n > 10, kept.engine_version != "", kept.need.offered_concurrency) == (True, True, 2), kept

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from benchmarks import claims, queries, runs, searching
+from benchmarks import claims, queries, runs
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.models import Cell, Grid
+from benchmarks.records import search_answer
 from benchmarks.records.modes import SearchTerms
 from tests import factories
 from tests.benchmarks.runs.made import ME, record, running_grid, summary
@@ -51,12 +52,12 @@ def test_it_doubles_bisects_and_confirms_the_answer_and_the_one_above() -> None:
     grid = _search(top=64)
     tried = _run(grid, _holds_up_to(5))
     assert tried == [1, 2, 4, 8, 6, 5, 5, 6]
-    answer = searching.answer_of(grid)
+    answer = search_answer.read(grid.answer)
     assert answer is not None
     assert (answer.setting, answer.failed, answer.at_limit, answer.measurements) == (5, 6, False, 8)
     assert (answer.attained.hits, answer.attained.n) == (400, 400)  # type: ignore[union-attr]
     assert (answer.refused.hits, answer.refused.n) == (300, 400)  # type: ignore[union-attr]
-    assert searching.words(answer) == "5 in flight hold and 6 do not, both confirmed with fresh requests."
+    assert search_answer.words(answer) == "5 in flight hold and 6 do not, both confirmed with fresh requests."
     assert grid.status == "measured"
 
 
@@ -74,18 +75,18 @@ def test_each_measurement_is_every_class_and_repeat_and_counts_them_together() -
         4,
         4,
     ]
-    answer = searching.answer_of(grid)
+    answer = search_answer.read(grid.answer)
     assert answer is not None
     assert (answer.setting, answer.at_limit, answer.attained.n) == (2, True, 1600)  # type: ignore[union-attr]
-    assert "highest setting allowed here" in searching.words(answer)
+    assert "highest setting allowed here" in search_answer.words(answer)
 
 
 def test_where_not_even_one_holds_the_answer_is_none_at_all() -> None:
     grid = _search()
     _run(grid, _holds_up_to(0))
-    answer = searching.answer_of(grid)
+    answer = search_answer.read(grid.answer)
     assert answer is not None
-    assert (answer.setting, searching.words(answer)) == (
+    assert (answer.setting, search_answer.words(answer)) == (
         0,
         "Not even 1 in flight holds, which was confirmed with fresh requests.",
     )
@@ -94,10 +95,10 @@ def test_where_not_even_one_holds_the_answer_is_none_at_all() -> None:
 def test_a_budget_that_ends_before_an_answer_is_indeterminate_and_says_between_what() -> None:
     grid = _search(top=64, most_cells=5)
     assert len(_run(grid, _holds_up_to(5))) == 5
-    answer = searching.answer_of(grid)
+    answer = search_answer.read(grid.answer)
     assert answer is not None
     assert (answer.setting, answer.held, answer.failed) == (None, 4, 6)
-    assert searching.words(answer) == (
+    assert search_answer.words(answer) == (
         "Indeterminate: the budget of 5 measurements ended. As far as it came, 4 held, and 6 did not."
     )
 
@@ -105,7 +106,7 @@ def test_a_budget_that_ends_before_an_answer_is_indeterminate_and_says_between_w
 def test_too_few_requests_are_measured_again_and_then_called_indeterminate() -> None:
     grid = _search(top=1)
     tried = _run(grid, lambda cell: summary(setting=1, name="short", ok=10))
-    answer = searching.answer_of(grid)
+    answer = search_answer.read(grid.answer)
     assert answer is not None
     assert (tried, answer.setting) == ([1, 1, 1], None)
     assert "straddles the attainment" in answer.reason
@@ -118,13 +119,13 @@ def test_a_stop_ends_the_search_with_its_reason_and_going_on_finds_the_answer() 
     runs.stop(grid=grid, how="drain", by=factories.make_user(grid.team, "operator"))
     record(claim, summary(setting=1, ok=400))
     grid.refresh_from_db()
-    answer = searching.answer_of(grid)
+    answer = search_answer.read(grid.answer)
     assert answer is not None
     assert (grid.status, answer.setting, answer.held) == ("stopped", None, 1)
     assert "Stopped by" in answer.reason
     runs.resume(grid=grid, by=grid.drawn_by)
     _run(grid, _holds_up_to(2))
-    again = searching.answer_of(grid)
+    again = search_answer.read(grid.answer)
     assert again is not None
     assert (again.setting, again.failed) == (2, 3)
 
@@ -140,7 +141,7 @@ def test_failing_requests_that_the_guard_stopped_count_as_a_setting_that_does_no
         )
 
     _run(grid, measured)
-    answer = searching.answer_of(grid)
+    answer = search_answer.read(grid.answer)
     assert answer is not None
     assert (answer.setting, answer.failed, answer.refused.n) == (1, 2, 70)  # type: ignore[union-attr]
 
@@ -156,7 +157,7 @@ def test_a_host_that_gets_too_hot_ends_the_search_and_nothing_higher_runs() -> N
         )
 
     assert _run(grid, measured) == [1, 1, 2, 2, 4]
-    answer = searching.answer_of(grid)
+    answer = search_answer.read(grid.answer)
     assert answer is not None
     assert answer.setting is None
     assert "the cell at 4 was stopped (GPU-1 at 91 °C, limit 85 °C)" in answer.reason

@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 from benchmarks import claims, queries, runs, worker
-from benchmarks.calibrating import Kept, Need
 from benchmarks.engine.column_types import OUTCOMES
 from benchmarks.engine.terms import Outcome
 from benchmarks.models import Attempt, Cell, Grid
 from benchmarks.records import parquet
 from benchmarks.records.calibration import Limits
+from benchmarks.records.kept_calibration import Kept, Need
 from benchmarks.records.modes import StaticTerms
 from tests import factories
 from tests.benchmarks.runs.installation import PYTHON, ROOT
