@@ -32,12 +32,13 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 @dataclass(frozen=True)
 class Limit:
-    """`of` gives one value per round; at most `most` is reached."""
+    """`of` gives one value per round; at most `most` is reached. `why` is what is known of a miss, for the reader."""
 
     words: str
     most: float
     unit: str
     of: Callable[[Sequence[Run]], list[float | None]]
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,12 @@ def limits() -> list[Limit]:
         ),
     ]
     found += [
-        Limit(f"{shape} streams at 20 ms: TTFT error p50", most, "ms", figure(shape, "ttft_error_p50_ms"))
+        Limit(
+            f"{shape} stream{'' if shape == '1' else 's'} at 20 ms: TTFT error p50",
+            most,
+            "ms",
+            figure(shape, "ttft_error_p50_ms"),
+        )
         for shape, most in (("1", 0.3), ("8", 0.1), ("64", 0.1), ("256", 0.1))
     ]
     reported = figure("256", "reported_minus_true_p99_ms")

@@ -14,6 +14,7 @@ from tests.bench.turnaround import REQUESTS, TOKENS, Turnaround
 
 TURNAROUND_MOST_S = 1.0
 MOST_FOREIGN_SHARE = 0.03
+FLAT_OUT = " The server is ahead of every client here, so TTFT errors are what waits in front of the client."
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def _limits(results: Results) -> str:
 def _limit(verdict: Verdict) -> str:
     limit = verdict.limit
     words = "not measured" if verdict.reached is None else _reached(verdict.reached, verdict.missed_by, limit.unit)
+    words += f": {limit.why}" if verdict.reached is False and limit.why else ""
     return f"| {limit.words} | {limit.most:g} {limit.unit} | {_told(verdict.found)} | {words} |"
 
 
@@ -90,9 +92,7 @@ def _reached(reached: bool, missed_by: float, unit: str) -> str:
 
 
 def _told(found: Spread | None) -> str:
-    if found is None:
-        return "-"
-    return f"{_number(found.median)} [{_number(found.low)}-{_number(found.high)}], n={found.n}"
+    return "-" if found is None else f"{_cell(found)}, n={found.n}"
 
 
 def _number(value: float) -> str:
@@ -116,7 +116,7 @@ def _shape(name: str, runs: Sequence[Run]) -> str:
     lines = [
         f"## {shape.streams} stream{'s' * (shape.streams > 1)} {pace}{start}",
         "",
-        f"{shape.tokens} events per request, issued for {shape.seconds:g} s.",
+        f"{shape.tokens} events per request, issued for {shape.seconds:g} s.{'' if shape.gap_ms else FLAT_OUT}",
         "",
         "| tool | n | CPU beside C | CPU beside Headroom | " + " | ".join(title for title, _ in COLUMNS) + " |",
         "|---" * (4 + len(COLUMNS)) + "|",
@@ -129,11 +129,16 @@ def _shape(name: str, runs: Sequence[Run]) -> str:
 
 
 def _ratio(found: Spread | None) -> str:
-    return "-" if found is None else f"{found.median:.2f} [{found.low:.2f}-{found.high:.2f}]"
+    if found is None:
+        return "-"
+    return f"{found.median:.2f}" if found.n == 1 else f"{found.median:.2f} [{found.low:.2f}-{found.high:.2f}]"
 
 
 def _cell(found: Spread | None) -> str:
-    return "-" if found is None else f"{_number(found.median)} [{_number(found.low)}-{_number(found.high)}]"
+    if found is None:
+        return "-"
+    median, low, high = map(_number, (found.median, found.low, found.high))
+    return median if found.n == 1 else f"{median} [{low}-{high}]"
 
 
 def _doubts(runs: Sequence[Run]) -> list[str]:

@@ -34,7 +34,7 @@ class Shape:
         return self.streams * max(2, round(self.seconds / each_s))
 
 
-BLAST_REQUESTS = 4000
+BLAST_REQUESTS = 2500
 SHAPES = {
     shape.name: shape
     for shape in (

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.bench import build, headroom, join, limits, measurements, plain
+from tests.bench import build, headroom, join, limits, measurements, plain, report
+from tests.bench.__main__ import WrongOptionError, options
 from tests.bench.join import Seen
-from tests.bench.machine import Cores
-from tests.bench.measure import Bench, run
+from tests.bench.machine import Cores, Machine
+from tests.bench.measure import Bench, Run, run
 from tests.bench.measurements import Measured
-from tests.bench.shapes import Server, Shape
+from tests.bench.report import Results
+from tests.bench.shapes import SHAPES, Server, Shape
 from tests.bench.tools import Tool
 
 SHORT = Shape("short", streams=4, gap_ms=2, seconds=0.5, tokens=8)
@@ -116,6 +119,48 @@ def test_a_limit_is_reached_up_to_and_including_its_value(median: float, reached
 def test_a_limit_that_was_not_measured_is_neither_reached_nor_missed():
     verdicts = limits.verdicts([])
     assert {(verdict.found, verdict.reached) for verdict in verdicts} == {(None, None)}
+
+
+def a_run(tool: str, shape: str, cpu_us_per_event: float, **changes: float | None) -> Run:
+    fields: dict[str, Any] = dict.fromkeys(Run.__annotations__) | {
+        "tool": tool, "version": "1", "shape": shape, "unmatched": 0, "events_differ": 0, "foreign_cpu_share": 0.0,
+        "cpu_us_per_event": cpu_us_per_event,
+    }  # fmt: skip
+    return Run(**fields | changes)
+
+
+@pytest.mark.parametrize(
+    ("ours", "floor", "row"),
+    [
+        ((16.0,), (10.0,), "| 1.6, n=1 | reached |"),
+        ((16.0, 17.0), (10.0, 10.0), "| 1.65 [1.6-1.7], n=2 | **missed by 0.05 times** |"),
+        ((16.0,), (), "| - | not measured |"),
+    ],
+)
+def test_the_document_has_each_limit_beside_its_figure(ours: tuple[float, ...], floor: tuple[float, ...], row: str):
+    runs = [a_run(limits.OURS, "256", each) for each in ours] + [a_run(limits.FLOOR, "256", each) for each in floor]
+    here = Machine("cpu", 2, 4.0, "6.1", "3.11", "12", "none", 0.0)
+    text = report.document(Results(here, "2026-01-01", 1, runs, [], {"a peer": "not here"}, {}))
+    assert f"| 256 streams at 20 ms: CPU per event beside C client | 1.6 times {row}" in text
+    assert "- a peer: not here." in text
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"SHAPES": "256,7"}, "SHAPES: 7 not known"),
+        ({"PEERS": "nobody"}, "PEERS: nobody not known"),
+        ({"ROUNDS": "0"}, "ROUNDS must be a number from 1 on, not '0'"),
+    ],
+)
+def test_an_option_that_is_not_understood_is_named(environment: dict[str, str], words: str):
+    with pytest.raises(WrongOptionError, match=words):
+        options(environment)
+
+
+def test_without_options_all_shapes_run_five_times_and_no_peer():
+    found = options({})
+    assert (found.rounds, found.shapes, found.peers) == (5, tuple(SHAPES), ())
 
 
 def test_a_file_that_is_not_of_this_benchmark_is_refused(tmp_path: Path):
