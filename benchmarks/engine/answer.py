@@ -15,6 +15,9 @@ from benchmarks.engine.terms import Outcome, TokenSource
 FINISHED = frozenset({"stop", "length", "tool_calls"})
 NS_PER_US = 1000
 MOST_US = 2**32 - 1
+# No answer holds more; what a server tells beyond it, or below zero, is no count.
+MOST_TOKENS = 10**9
+MOST_REASON = 100
 
 
 class Answer:
@@ -104,6 +107,17 @@ class Answer:
         if self.finish_reason is not None and self.t_end_ns is None:
             self.t_end_ns = t_ns
 
+    def settle(self) -> None:
+        """Nothing more will come: counts that cannot be are unknown."""
+        self.prompt_tokens = _possible(self.prompt_tokens)
+        self.cached_prompt_tokens = _possible(self.cached_prompt_tokens)
+        self.output_tokens = _possible(self.output_tokens)
+        self.first_chunk_tokens = _possible(self.first_chunk_tokens)
+        self.batch_prompt_tokens = _possible(self.batch_prompt_tokens)
+        self.batch_output_tokens = _possible(self.batch_output_tokens)
+        if self.finish_reason is not None:
+            self.finish_reason = self.finish_reason[:MOST_REASON]
+
     # What is asked afterwards.
 
     @property
@@ -145,6 +159,10 @@ class Answer:
             self.fail(Outcome.EMPTY, f"finish_reason {self.finish_reason} without content")
             return Outcome.EMPTY
         return Outcome.OK
+
+
+def _possible(count: int | None) -> int | None:
+    return count if count is not None and 0 <= count <= MOST_TOKENS else None
 
 
 def _gaps(stamps: array[int]) -> Iterable[int]:

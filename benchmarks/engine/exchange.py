@@ -22,6 +22,7 @@ from benchmarks.engine.answer import Answer
 from benchmarks.engine.connection import Headers
 from benchmarks.engine.dialects.base import Dialect, Framing
 from benchmarks.engine.heads import Head, head_of, refusal, retry_after_s
+from benchmarks.engine.inflating import Inflater
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.prompts import Prepared
 from benchmarks.engine.sse import Parser, TooLongError
@@ -67,9 +68,8 @@ class Exchange:
     __slots__ = (
         "answer", "answers", "awaiting_answer", "batch", "connect_ns", "deadline_ns", "dialect", "expired",
         "fresh_connection", "gathered_ns", "held", "http_status", "idle_ns", "inflate", "items", "limits", "outcome", "over",
-        "parser",
-        "refused", "resent", "retry_after_s", "slot", "t_closed_ns", "t_headers_ns", "t_ready_ns", "t_sent_ns",
-        "told", "total_ns", "wanted_connection",
+        "parser", "refused", "resent", "retry_after_s", "slot", "streamed_bytes", "t_closed_ns", "t_headers_ns",
+        "t_ready_ns", "t_sent_ns", "told", "total_ns", "wanted_connection",
     )  # fmt: skip
 
     def __init__(self, items: Sequence[Due], dialect: Dialect, limits: Limits) -> None:
@@ -96,8 +96,9 @@ class Exchange:
         self.outcome: Outcome | None = None
         self.refused: Head | None = None
         self.parser: Parser | ndjson.Parser | None = None
-        self.inflate: zlib._Decompress | None = None
+        self.inflate: Inflater | None = None
         self.held = bytearray()
+        self.streamed_bytes = 0
         self.total_ns = items[0].t_scheduled_ns + limits.total_ns
         self.deadline_ns = self.total_ns
         self.over: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
@@ -117,8 +118,8 @@ class Exchange:
         self.t_headers_ns, self.http_status = t_ns, status
         head = head_of(headers)
         if head.encoding in INFLATED:
-            self.inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        elif head.encoding not in NOT_ENCODED:
+            self.inflate = Inflater()
+        elif head.encoding not in NOT_ENCODED and status == 200:
             self.answer.fail(Outcome.MALFORMED, f"content-encoding {head.encoding.decode('latin-1')} was not asked for")
         if status != 200:
             self.refused = head
@@ -130,11 +131,15 @@ class Exchange:
 
     def body(self, data: bytes, t_ns: int) -> None:
         if self.inflate is not None:
-            data = self._inflated(data)
+            self._inflated(self.inflate, data, t_ns)
+            return
         parser = self.parser
         if parser is None:
             self._hold(data, t_ns)
             return
+        self.streamed_bytes += len(data)
+        if self.streamed_bytes > MOST_BODY_BYTES:
+            answer_is_too_long(self.answer)
         answer, event = self.answer, self.dialect.event
         alone = parser.one(data)
         if alone:
@@ -175,23 +180,23 @@ class Exchange:
             return
         self.held += data
         if len(self.held) > MOST_BODY_BYTES:
-            self.answer.fail(Outcome.MALFORMED, f"a body of more than {MOST_BODY_BYTES} bytes")
-            raise httpx.RemoteProtocolError("body too long")
+            answer_is_too_long(self.answer)
 
-    def _inflated(self, data: bytes) -> bytes:
-        assert self.inflate is not None
+    def _inflated(self, inflater: Inflater, data: bytes, t_ns: int) -> None:
+        self.inflate = None  # what comes out is a body like any other
         try:
-            plain = self.inflate.decompress(data, MOST_BODY_BYTES)
+            for plain in inflater.feed(data):
+                self.body(plain, t_ns)
         except zlib.error as error:
-            self.answer.fail(Outcome.MALFORMED, f"body is not what its content-encoding says: {error}")
+            if self.refused is None:
+                self.answer.fail(Outcome.MALFORMED, f"body is not what its content-encoding says: {error}")
             raise httpx.DecodingError(str(error)) from error
-        if self.inflate.unconsumed_tail:
-            self.answer.fail(Outcome.MALFORMED, f"a piece of the body inflates to more than {MOST_BODY_BYTES} bytes")
-            raise httpx.DecodingError("body too long")
-        return plain
+        self.inflate = inflater
 
     def _whole(self, t_ns: int) -> None:
         """The body has ended in good order."""
+        if self.inflate is not None and self.inflate.cut_short and self.refused is None and not self.answer.ended_well:
+            self.answer.fail(Outcome.TRUNCATED, "the compressed body ends before its end")
         if self.refused is not None:
             self._refused()
         elif self.parser is not None:
@@ -221,6 +226,8 @@ class Exchange:
         self.t_closed_ns = time.monotonic_ns()
         if self.expired is not None and not self.answer.ended_well:
             self.answer.fail(self.expired, self._words_of_expiry())
+        for answer in self.answers:
+            answer.settle()
         self.outcome = self.answer.outcome()
         for other in self.answers[1:]:
             if self.answer.failed is not None and not self.told:
@@ -287,3 +294,9 @@ class Exchange:
             detail=answer.detail,
             gaps_us=answer.gaps_us,
         )
+
+
+def answer_is_too_long(answer: Answer) -> None:
+    """Raises httpx.RemoteProtocolError, so that the connection ends."""
+    answer.fail(Outcome.MALFORMED, f"a body of more than {MOST_BODY_BYTES} bytes")
+    raise httpx.RemoteProtocolError("body too long")

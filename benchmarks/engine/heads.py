@@ -24,6 +24,7 @@ class Head(NamedTuple):
         return self.content_type.startswith(b"application/json")
 
 
+MOST_DIGITS = 20
 WANTED = (b"content-type", b"content-encoding", b"retry-after", b"location")
 
 
@@ -39,10 +40,10 @@ def retry_after_s(value: bytes | str | None, now: datetime) -> float | None:
         return None
     text = value if isinstance(value, str) else value.decode("latin-1")
     if text.strip().isdecimal():
-        return float(text)
+        return float(text) if len(text) <= MOST_DIGITS else None
     try:
         moment = email.utils.parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError, TypeError):  # of a text that is no date it raises any of these
         return None
     return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds())
 
