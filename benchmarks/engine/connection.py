@@ -17,6 +17,8 @@ import httpx
 
 Headers = list[tuple[bytes, bytes]]
 SWITCHING_PROTOCOLS = 101
+# Headers, trailers or chunk extensions without end must not take the client's memory.
+MOST_BARE_BYTES = 1024 * 1024
 NS = 1_000_000_000
 LINE_END = b"\r\n"
 MOST_LENGTH_DIGITS = 6
@@ -60,6 +62,7 @@ class Connection(asyncio.Protocol):
         self._told = self._complete = self._surplus = self._keep_alive = self._until_close = False
         self._pieces: list[bytes] = []
         self._any_byte = False
+        self._bare_bytes = 0
         self._at_boundary = False  # between two chunks of a chunked body, all that came before is with the receiver
 
     def send(self, data: bytes, receiver: Receiver) -> None:
@@ -140,8 +143,12 @@ class Connection(asyncio.Protocol):
                 receiver.head(self._status, self._headers, t_ns)
             pieces = self._pieces
             if pieces:
-                self._pieces = []
+                self._pieces, self._bare_bytes = [], 0
                 receiver.body(pieces[0] if len(pieces) == 1 else b"".join(pieces), t_ns)
+            elif error is None:
+                self._bare_bytes += len(data)
+                if self._bare_bytes > MOST_BARE_BYTES:
+                    raise httpx.RemoteProtocolError(f"not HTTP as agreed: {MOST_BARE_BYTES} bytes and no body")
         except Exception as fault:  # noqa: BLE001 the receiver is told
             self._finish(fault, t_ns)
             return
@@ -202,11 +209,14 @@ class Connection(asyncio.Protocol):
         self._surplus = self._complete
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
+        if self._status is None:  # else it is a trailer's, or of what follows the answer
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if self._surplus or (status < 200 and status != SWITCHING_PROTOCOLS):
+        if self._surplus:
+            return
+        if status < 200 and status != SWITCHING_PROTOCOLS:
             self._headers = []
             return
         self._status = status
