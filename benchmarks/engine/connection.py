@@ -23,6 +23,9 @@ NS = 1_000_000_000
 LINE_END = b"\r\n"
 MOST_LENGTH_DIGITS = 6
 HEX = frozenset(b"0123456789abcdefABCDEF")
+MOST_LENGTHS = 4096
+NO_LENGTH = -(2**31)
+LENGTHS: dict[bytes, int] = {}
 
 
 class Receiver(Protocol):
@@ -121,10 +124,13 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         if self._at_boundary:
-            body = one_chunk(data)
-            if body is not None:
+            at = data.find(LINE_END, 1, MOST_LENGTH_DIGITS + 2)
+            length = LENGTHS.get(data[:at]) or length_of(data[:at])
+            if length == len(data) - at - 4 and data[-2:] == LINE_END:
+                # Exactly one chunk, as nearly every read of a stream is. The parser waits for a length between two
+                # chunks, and is left waiting: it need not see this one.
                 try:
-                    receiver.body(body, t_ns)
+                    receiver.body(data[at + 2 : -2], t_ns)
                 except Exception as fault:  # noqa: BLE001 the receiver is told
                     self._finish(fault, t_ns)
                 return
@@ -234,15 +240,11 @@ class Connection(asyncio.Protocol):
             self._keep_alive = self._parser.should_keep_alive()
 
 
-def one_chunk(data: bytes) -> bytes | None:
-    """The content of a read that is exactly one chunk of a chunked body, as nearly every read of a stream is; else None.
-
-    Between two chunks the HTTP parser waits for a length, and is left waiting: it need not see such a read.
-    """
-    at = data.find(LINE_END, 1, MOST_LENGTH_DIGITS + 2)
-    if at < 0 or not HEX.issuperset(data[:at]):
-        return None
-    length = int(data[:at], 16)
-    if length == 0 or len(data) != at + length + 4 or data[-2:] != LINE_END:
-        return None
-    return data[at + 2 : -2]
+def length_of(digits: bytes) -> int:
+    """A chunk's length from its hexadecimal digits; a length that none has for the last one and for anything else."""
+    if not digits or not HEX.issuperset(digits) or int(digits, 16) == 0:
+        return NO_LENGTH
+    length = int(digits, 16)
+    if len(LENGTHS) < MOST_LENGTHS:
+        LENGTHS[digits] = length
+    return length

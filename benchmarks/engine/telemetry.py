@@ -33,7 +33,7 @@ class Source(Protocol):
 
 def sources_of(plan: CellPlan) -> list[tuple[float, Source]]:
     """Every source the plan names with its period in seconds."""
-    get = http_get()
+    get = http_get(secure=any(url.startswith("https:") for url in (plan.metrics_url, plan.gpu_metrics_url)))
     every_s = metrics_period_s(plan)
     found: list[tuple[float, Source]] = [
         (min(HOST_EVERY_S, every_s), HostSource()),

@@ -108,6 +108,18 @@ def event(answer: Answer, data: bytes, kind: bytes, t_ns: int) -> None:
         not_a_chunk(answer, data, kind, t_ns, error)
         return
     choices = chunk.choices
+    if choices and not kind and chunk.usage is None and chunk.error is None and len(choices) == 1:
+        choice = choices[0]
+        delta = choice.delta
+        if delta is not None and delta.content and delta.refusal is None and not choice.index:
+            # Nearly every event is this one, so it takes the shortest way: Answer.text without a call.
+            answer.stamps.append(t_ns)
+            answer.texts.append(delta.content)
+            if answer.t_answer_ns is None:
+                answer.t_answer_ns, answer.has_content = t_ns, True
+            if choice.finish_reason:
+                answer.finish_reason = choice.finish_reason
+            return
     if (choices is None or chunk.error is not None or kind) and tells_failure(answer, data, kind):
         return
     usage = chunk.usage
