@@ -13,6 +13,7 @@ the text again from the JSON.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -88,6 +89,8 @@ def main(arguments: list[str]) -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     os.sched_setaffinity(0, {bench.cores.server})
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # for the tools: many systems allow 1024 open files
     not_run = dict(known.LEFT_OUT)
     peers = tools_of(wanted, home, not_run)
     results = Results(

@@ -1,4 +1,4 @@
-"""Compiles server.c and client.c with gcc into var/bench/, anew when a source has changed."""
+"""Compiles server.c and client.c with gcc into var/bench/, anew when a source or a header has changed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def build(folder: Path | None = None) -> Programs:
 
 
 def _compile(source: Path, program: Path) -> None:
-    newest = max(source.stat().st_mtime, (HERE / "record.h").stat().st_mtime)
+    newest = max(path.stat().st_mtime for path in (source, *HERE.glob("*.h")))
     if program.exists() and program.stat().st_mtime > newest:
         return
     if shutil.which("gcc") is None:

@@ -246,6 +246,7 @@ int main(int count, char **words)
 {
     read_options(count, words);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    allow_many_files();
     for (size_t i = 0; i < sizeof filler - 1; i++)
         filler[i] = "bebo teni "[i % 10];
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);

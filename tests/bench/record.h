@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define NS 1000000000ull
@@ -62,6 +63,16 @@ static inline void *must(void *memory)
         exit(1);
     }
     return memory;
+}
+
+/* Many systems allow a process 1024 open files until it asks for more. */
+static inline void allow_many_files(void)
+{
+    struct rlimit files;
+    if (!getrlimit(RLIMIT_NOFILE, &files)) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
 }
 
 static inline void add_time(struct request *r, uint64_t t)

@@ -27,9 +27,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "due.h"
 #include "record.h"
+#include "speech.h"
 
-#define MAX_CONNECTIONS 8192
 #define SENDS_PER_LOOK 8 /* due sends between two looks at what has arrived */
 
 enum moment { WITH_FIRST, EARLY, NEVER };
@@ -43,12 +44,13 @@ static struct {
 } options = {.port = 0, .tokens = 64, .per_send = 1, .gap_ns = 20000000, .seed = 1, .ttft_ms = 100, .sigma = 0.3};
 
 struct connection {
-    int fd, heap_place; /* heap_place -1: nothing is due */
+    struct due due; /* first, so that the heap's pointers are ours */
+    int fd;
     uint32_t nth, port;
     char *in, *out;
     size_t in_length, in_room, out_length, out_room;
     bool wants_out, closing, in_ready_list;
-    uint64_t due_ns, arrival_ns; /* arrival: of the bytes read last */
+    uint64_t arrival_ns; /* of the bytes read last */
     struct request *request; /* the one being answered */
     int tokens, sent;
     bool head_sent, role_sent;
@@ -58,8 +60,8 @@ struct connection {
 
 static struct request **requests;
 static uint32_t request_count, request_room;
-static struct connection *heap[MAX_CONNECTIONS], *ready[MAX_CONNECTIONS];
-static int heap_size, ready_size;
+static struct connection *ready[MAX_CONNECTIONS];
+static int ready_size;
 static int epoll_fd, timer_fd, signal_fd, listen_fd;
 static uint64_t dice;
 
@@ -74,51 +76,6 @@ static double uniform(void)
 static double normal(void)
 {
     return sqrt(-2.0 * log(uniform())) * cos(6.283185307179586 * uniform());
-}
-
-/* ---- the heap of due streams ---- */
-
-static void place(struct connection *c, int at)
-{
-    heap[at] = c;
-    c->heap_place = at;
-}
-
-static void sift_up(struct connection *c, int at)
-{
-    for (; at > 0 && heap[(at - 1) / 2]->due_ns > c->due_ns; at = (at - 1) / 2)
-        place(heap[(at - 1) / 2], at);
-    place(c, at);
-}
-
-static void sift_down(struct connection *c, int at)
-{
-    for (int child; (child = 2 * at + 1) < heap_size; at = child) {
-        if (child + 1 < heap_size && heap[child + 1]->due_ns < heap[child]->due_ns)
-            child++;
-        if (heap[child]->due_ns >= c->due_ns)
-            break;
-        place(heap[child], at);
-    }
-    place(c, at);
-}
-
-static void heap_add(struct connection *c)
-{
-    sift_up(c, heap_size++);
-}
-
-static void heap_remove(struct connection *c)
-{
-    if (c->heap_place < 0)
-        return;
-    int at = c->heap_place;
-    struct connection *last = heap[--heap_size];
-    c->heap_place = -1;
-    if (last == c)
-        return;
-    sift_down(last, at);
-    sift_up(last, last->heap_place);
 }
 
 /* ---- sending ---- */
@@ -173,47 +130,6 @@ static void send_kept(struct connection *c)
         watch(c, false);
 }
 
-/* `json` as one SSE event in one HTTP chunk. */
-static int event_chunk(char *to, size_t room, const char *json)
-{
-    return snprintf(to, room, "%zx\r\ndata: %s\n\n\r\n", strlen(json) + 8, json);
-}
-
-static int chunk_of(char *to, size_t room, uint32_t number, const char *rest)
-{
-    char json[400];
-    snprintf(json, sizeof json,
-             "{\"id\":\"chatcmpl-%u\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"bench\",%s}",
-             number, rest);
-    return event_chunk(to, room, json);
-}
-
-static int head_text(char *to, size_t room)
-{
-    return snprintf(to, room,
-                    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
-                    "connection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n");
-}
-
-static int role_text(char *to, size_t room, uint32_t number)
-{
-    return chunk_of(to, room, number,
-                    "\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]");
-}
-
-static int last_text(char *to, size_t room, const struct connection *c)
-{
-    char usage[160];
-    uint32_t number = c->request->record.number;
-    int n = chunk_of(to, room, number, "\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}]");
-    snprintf(usage, sizeof usage,
-             "\"choices\":[],\"usage\":{\"prompt_tokens\":32,\"completion_tokens\":%d,\"total_tokens\":%d}", c->tokens,
-             c->tokens + 32);
-    n += chunk_of(to + n, room - (size_t)n, number, usage);
-    n += event_chunk(to + n, room - (size_t)n, "[DONE]");
-    return n + snprintf(to + n, room - (size_t)n, "0\r\n\r\n");
-}
-
 static void take_requests(struct connection *c);
 
 static void end_answer(struct connection *c)
@@ -244,7 +160,7 @@ static void send_due(struct connection *c)
     c->sent += count;
     bool over = c->sent >= c->tokens;
     if (over)
-        n += last_text(text + n, sizeof text - (size_t)n, c);
+        n += last_text(text + n, sizeof text - (size_t)n, c->request->record.number, c->tokens);
     uint64_t t = now_ns();
     for (int i = 0; i < count; i++)
         add_time(c->request, t);
@@ -266,56 +182,6 @@ static void send_early(struct connection *c)
 }
 
 /* ---- requests ---- */
-
-static const char *find(const char *in, size_t length, const char *what)
-{
-    return memmem(in, length, what, strlen(what));
-}
-
-static const char *header(const char *head, size_t length, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *p = head; (p = find(p, length - (size_t)(p - head), "\r\n")); ) {
-        p += 2;
-        if (length - (size_t)(p - head) > n && !strncasecmp(p, name, n) && p[n] == ':') {
-            for (p += n + 1; *p == ' '; p++)
-                ;
-            return p;
-        }
-    }
-    return NULL;
-}
-
-/* What follows `"key"`, a colon and blanks; NULL where the body has no such key. */
-static const char *json_value(const char *body, size_t length, const char *key)
-{
-    char quoted[64];
-    const char *end = body + length;
-    snprintf(quoted, sizeof quoted, "\"%s\"", key);
-    for (const char *p = body; (p = find(p, (size_t)(end - p), quoted));) {
-        for (p += strlen(quoted); p < end && isspace((unsigned char)*p); p++)
-            ;
-        if (p == end || *p++ != ':')
-            continue; /* the word as a value */
-        for (; p < end && isspace((unsigned char)*p); p++)
-            ;
-        return p < end ? p : NULL;
-    }
-    return NULL;
-}
-
-static void copy_prompt(struct record *r, const char *body, size_t length)
-{
-    const char *messages = json_value(body, length, "messages"), *end = body + length;
-    const char *p = messages ? json_value(messages, (size_t)(end - messages), "content") : NULL;
-    if (p && *p == '[') /* content in parts: the text of the first */
-        p = json_value(p, (size_t)(end - p), "text");
-    if (!p || *p != '"')
-        return;
-    p++;
-    for (int i = 0; i < PROMPT_BYTES && p < end && *p != '"'; i++, p++)
-        r->prompt[i] = *p;
-}
 
 static void plain_answer(struct connection *c, const char *status, const char *body)
 {
@@ -373,10 +239,10 @@ static void start_answer(struct connection *c, const char *body, size_t length)
     c->event_length = chunk_of(c->event, sizeof c->event, number,
                                "\"choices\":[{\"index\":0,\"delta\":{\"content\":\" bato\"},\"finish_reason\":null}]");
     double ttft_ns = options.ttft_ms * 1e6 * exp(options.sigma * normal());
-    c->due_ns = c->request->record.t_planned_ns = c->request->record.t_request_ns + (uint64_t)ttft_ns;
+    c->due.due_ns = c->request->record.t_planned_ns = c->request->record.t_request_ns + (uint64_t)ttft_ns;
     send_early(c);
     if (options.gap_ns)
-        heap_add(c);
+        heap_add(&c->due);
     else
         ready[ready_size++] = c, c->in_ready_list = true;
 }
@@ -416,22 +282,6 @@ static void take_requests(struct connection *c)
     }
 }
 
-/* The kernel's stamp is of the wall clock; both clocks are read here to bring it over. */
-static uint64_t kernel_stamp(struct msghdr *message, uint64_t now)
-{
-    for (struct cmsghdr *m = CMSG_FIRSTHDR(message); m; m = CMSG_NXTHDR(message, m)) {
-        if (m->cmsg_level != SOL_SOCKET || m->cmsg_type != SCM_TIMESTAMPING)
-            continue;
-        struct timespec stamp, wall;
-        memcpy(&stamp, CMSG_DATA(m), sizeof stamp);
-        clock_gettime(CLOCK_REALTIME, &wall);
-        int64_t age = (int64_t)(wall.tv_sec - stamp.tv_sec) * (int64_t)NS + (wall.tv_nsec - stamp.tv_nsec);
-        if (stamp.tv_sec && age >= 0 && age < (int64_t)NS)
-            return now - (uint64_t)age;
-    }
-    return now;
-}
-
 static void read_in(struct connection *c)
 {
     if (c->in_room - c->in_length < 16384) {
@@ -453,7 +303,7 @@ static void read_in(struct connection *c)
 
 static void close_connection(struct connection *c)
 {
-    heap_remove(c);
+    heap_remove(&c->due);
     for (int i = 0; c->in_ready_list && i < ready_size; i++)
         if (ready[i] == c)
             ready[i] = ready[--ready_size], c->in_ready_list = false;
@@ -470,12 +320,16 @@ static void accept_all(void)
     struct sockaddr_in peer;
     socklen_t size = sizeof peer;
     for (int fd; (fd = accept4(listen_fd, (struct sockaddr *)&peer, &size, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0; size = sizeof peer) {
+        if (fd >= MAX_CONNECTIONS) {
+            close(fd);
+            continue;
+        }
         int one = 1, stamps = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof stamps);
         struct connection *c = must(calloc(1, sizeof *c));
         c->fd = fd;
-        c->heap_place = -1;
+        c->due.place_in_heap = -1;
         c->port = ntohs(peer.sin_port);
         struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
         epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e);
@@ -514,16 +368,16 @@ static bool look(int patience_ms)
 static void send_next_due(uint64_t now)
 {
     for (int i = 0; i < SENDS_PER_LOOK && heap_size && heap[0]->due_ns <= now; i++) {
-        struct connection *c = heap[0];
+        struct connection *c = (struct connection *)heap[0];
         send_due(c);
-        heap_remove(c);
+        heap_remove(&c->due);
         if (c->closing) {
             close_connection(c);
             continue;
         }
         if (c->request) {
-            c->due_ns += options.gap_ns;
-            heap_add(c);
+            c->due.due_ns += options.gap_ns;
+            heap_add(&c->due);
         } else
             take_requests(c);
     }
@@ -628,6 +482,7 @@ int main(int count, char **words)
     read_options(count, words);
     dice = options.seed * 0x9E3779B97F4A7C15ull | 1;
     prctl(PR_SET_TIMERSLACK, 1);
+    allow_many_files();
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigset_t stop;
     sigemptyset(&stop);
