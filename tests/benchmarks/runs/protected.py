@@ -206,6 +206,28 @@ STATEMENTS: list[tuple[str, str, str | None]] = [
         "the plan of a measured grid",
     ),
     ("a draft changes what is declared", "UPDATE benchmarks_grid SET declared = '{{}}' WHERE id = {draft}", None),
+    (
+        "a measured grid changes its mode",
+        "UPDATE benchmarks_grid SET mode = 'open' WHERE id = {grid}",
+        "the plan of a measured grid",
+    ),
+    (
+        "a measured grid changes the terms of its mode",
+        "UPDATE benchmarks_grid SET load = '[1]' WHERE id = {grid}",
+        "the plan of a measured grid",
+    ),
+    (
+        "a measured grid changes its calibration",
+        "UPDATE benchmarks_grid SET calibration = '[1]' WHERE id = {grid}",
+        "the plan of a measured grid",
+    ),
+    ("a draft is calibrated", "UPDATE benchmarks_grid SET calibration = '[1]' WHERE id = {draft}", None),
+    ("a search keeps its answer", "UPDATE benchmarks_grid SET answer = '[1]' WHERE id = {grid}", None),
+    (
+        "a measured runtime changes its dialect",
+        "UPDATE benchmarks_runtime SET dialect = 'openai_completions' WHERE id = {runtime}",
+        "a measured runtime never changes",
+    ),
     ("a grid changes its probe", "UPDATE benchmarks_grid SET probe_id = NULL WHERE id = {grid}", "before the first cell"),
     ("a grid changes its start", "UPDATE benchmarks_grid SET started_at = '2020-01-01' WHERE id = {grid}", "when a grid started"),
     ("a draft starts", "UPDATE benchmarks_grid SET started_at = '2020-01-01' WHERE id = {draft}", None),
