@@ -15,15 +15,14 @@ BLANKS_AND_END = BLANKS + b"\n"
 class Parser:
     """Feed it network reads of any size; the events do not depend on how the stream was cut."""
 
-    __slots__ = ("_held", "_pieces")
+    __slots__ = ("_held",)
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._held = 0
+        self._held = bytearray()  # a line that has begun
 
     def one(self, chunk: bytes) -> bytes:
         """A read that is exactly one line, without its end; empty where it is anything else and `feed` must see it."""
-        if not self._pieces and chunk.find(b"\n") == len(chunk) - 1:
+        if not self._held and chunk.find(b"\n") == len(chunk) - 1:
             return chunk.strip(BLANKS_AND_END)
         return b""
 
@@ -34,21 +33,18 @@ class Parser:
             self._hold(chunk)
             return []
         whole = chunk[:cut]
-        if self._pieces:
-            whole = b"".join(self._pieces) + whole
-            self._pieces, self._held = [], 0
+        if self._held:
+            whole, self._held = bytes(self._held) + whole, bytearray()
         if cut + 1 < len(chunk):
             self._hold(chunk[cut + 1 :])
         return [Event(line) for raw in whole.split(b"\n") if (line := raw.strip(BLANKS))]
 
     def end(self) -> list[Event]:
         """What the end of the stream completes: a last line without its LF."""
-        line = b"".join(self._pieces).strip(BLANKS)
-        self._pieces, self._held = [], 0
+        line, self._held = bytes(self._held).strip(BLANKS), bytearray()
         return [Event(line)] if line else []
 
     def _hold(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self._held += len(piece)
-        if self._held > MOST_EVENT_BYTES:
+        self._held += piece
+        if len(self._held) > MOST_EVENT_BYTES:
             raise TooLongError(f"a line of more than {MOST_EVENT_BYTES} bytes")

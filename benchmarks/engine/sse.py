@@ -13,6 +13,7 @@ from typing import NamedTuple
 BOM = b"\xef\xbb\xbf"
 # A server that never ends a line or an event must not take the client's memory.
 MOST_EVENT_BYTES = 8 * 1024 * 1024
+LINE_BYTES = 64  # what a line of an event costs, whatever its length
 
 
 class Event(NamedTuple):
@@ -32,7 +33,7 @@ class Parser:
     __slots__ = ("_between", "_data", "_first_line", "_held", "_kind", "_swallow_lf", "_tail")
 
     def __init__(self) -> None:
-        self._tail = b""
+        self._tail = bytearray()  # a line that has begun
         self._swallow_lf = False
         self._first_line = True
         self._data: list[bytes] = []
@@ -70,7 +71,10 @@ class Parser:
         if b"\r" in chunk:
             self._swallow_lf = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *lines, self._tail = (self._tail + chunk).split(b"\n")
+        *lines, begun = (bytes(self._tail) + chunk if b"\n" in chunk else chunk).split(b"\n")
+        if lines:
+            self._tail.clear()
+        self._tail += begun
         events: list[Event] = []
         for line in lines:
             if self._first_line:
@@ -89,7 +93,7 @@ class Parser:
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
-            self._held += len(value) + 1
+            self._held += len(value) + LINE_BYTES
         elif name == b"event":
             self._kind = value.removeprefix(b" ")
 
