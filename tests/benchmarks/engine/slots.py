@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from benchmarks.engine.dialects.base import Ask
 from benchmarks.engine.exchange import Due
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.prompts import Workload
@@ -33,5 +34,23 @@ def at_once(plan: CellPlan, count: int, *, first: int = 0) -> list[RequestRecord
         for slot in slots:
             await slot.close()
         return list(records)
+
+    return asyncio.run(run())
+
+
+def together(plan: CellPlan, count: int) -> list[RequestRecord]:
+    """`count` items as one list in one request; their records in order."""
+
+    async def run() -> list[RequestRecord]:
+        target, workload = Target(plan), Workload(plan)
+        items = [Due(workload.build(number), time.monotonic_ns(), Phase.WINDOW) for number in range(count)]
+        asks = [
+            Ask(model=plan.model, messages=(), text=item.prepared.text, max_tokens=item.prepared.asked_output_tokens)
+            for item in items
+        ]
+        slot = Slot(target)
+        exchange = await slot.ask(items, target.dialect.body(asks))
+        await slot.close()
+        return exchange.records()
 
     return asyncio.run(run())

@@ -18,7 +18,7 @@ from benchmarks.engine.terms import Outcome
 from benchmarks.runtimes.vocabulary import WORD_SET, WORDS
 from tests.benchmarks.engine.dialects.hearing import counts, heard, taken
 from tests.benchmarks.engine.plans import a_class, a_plan
-from tests.benchmarks.engine.slots import at_once
+from tests.benchmarks.engine.slots import at_once, together
 from tests.benchmarks.runtimes.llamacpp import serving, write_model
 
 pytestmark = pytest.mark.real
@@ -171,3 +171,16 @@ def test_a_head_before_the_prompt_is_read_is_no_first_token_and_waiting_is_in_th
     assert waited.t_first_ns is not None
     assert ahead.t_last_ns is not None
     assert waited.t_first_ns > ahead.t_last_ns
+
+
+def test_a_list_through_the_engines_own_wire_has_a_record_for_each_item(url: str) -> None:
+    records = together(a_cell(url, COMPLETIONS, 12, 5), 6)
+    assert [(one.outcome, one.valid) for one in records] == [(Outcome.OK, True)] * 6
+    assert [one.output_tokens for one in records] == [5, *[None] * 5]  # this server counts the first item alone
+
+
+def test_a_list_of_embeddings_through_the_engines_own_wire(model: Path) -> None:
+    with serving(model, "--slots", "2", "--embeddings") as address:
+        records = together(a_cell(address, "openai_embeddings", 12, 5), 6)
+    assert [(one.outcome, one.valid, one.finish_reason) for one in records] == [(Outcome.OK, None, None)] * 6
+    assert [one.t_end_ns is not None for one in records] == [True] * 6
