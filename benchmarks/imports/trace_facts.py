@@ -125,8 +125,10 @@ def _counts(
     if windows < 10 or (quantum_s is not None and window_s <= quantum_s):
         return None, None
     places = ((offsets_s - offsets_s[0]) // window_s).astype(np.int64)
-    counts = np.bincount(places[places < windows], minlength=windows)
-    return float(counts.var() / counts.mean()), float(counts.max() / counts.mean())
+    # Only windows with a request are held: a trace may span years.
+    _windows, counts = np.unique(places[places < windows], return_counts=True)
+    mean = counts.sum() / windows
+    return float(((counts**2).sum() / windows - mean**2) / mean), float(counts.max() / mean)
 
 
 def warnings_about(trace: Trace, facts: Facts) -> list[str]:

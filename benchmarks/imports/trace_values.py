@@ -14,10 +14,12 @@ Whole = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MOST_TOKENS = 1_000_000
+MOST_SPAN_S = 100 * 365.25 * 86_400
 UNIT_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 # Up to nine fraction digits: Azure writes seven, of 100 ns each. A zone may follow, as in the traces of 2024.
 _STAMP = re.compile(
-    r"(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?)\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?", re.ASCII
+    r"((?:19|20)\d{2}-\d{2}-\d{2})[ T](\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?)\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?",
+    re.ASCII,
 )
 _NS = 1_000_000_000
 
@@ -43,7 +45,12 @@ def seconds(cells: Sequence[Cell], column: str, unit: str) -> Floats:
     if wrong.size:
         raise TraceRefused(_odd(column, int(wrong[0]), cells, "a number"))
     # The first is taken off before scaling: nanoseconds since 1970 would lose their fraction.
-    return (values - values[0]) * UNIT_S[unit] if values.size else values
+    with np.errstate(over="ignore"):
+        offsets: Floats = (values - values[0]) * UNIT_S[unit] if values.size else values
+        too_long = values.size and not offsets.max() - offsets.min() <= MOST_SPAN_S
+    if too_long:
+        raise TraceRefused(f"The times of “{column[:60]}” span more than a hundred years. Is {unit} their unit?")
+    return offsets
 
 
 def is_stamp(cell: Cell) -> bool:

@@ -70,6 +70,11 @@ def test_quantised_stamps_lose_their_narrow_windows_too_and_are_warned_about() -
     ]
 
 
+def test_a_trace_of_a_hundred_years_is_counted_in_the_memory_of_its_requests() -> None:
+    arrivals = arrivals_of(np.array([0.0, 0.5, 1.5e9, 3.1e9]))
+    assert arrivals.idc[0] == (1.0, pytest.approx(5 / 3, abs=1e-6), pytest.approx(2 * 3.1e9 / 3, rel=1e-6))
+
+
 def test_equal_values_have_the_mean_of_their_ranks() -> None:
     assert ranks(np.array([30, 10, 20, 20])).tolist() == [4.0, 1.0, 2.5, 2.5]
 
