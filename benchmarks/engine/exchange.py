@@ -37,6 +37,7 @@ MOST_ERROR_BYTES = 64 * 1024
 MOST_BODY_BYTES = 64 * 1024 * 1024
 INFLATED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 NOT_ENCODED = frozenset({b"", b"identity"})
+LIMITS = frozenset({Outcome.FIRST_BYTE_TIMEOUT, Outcome.IDLE_TIMEOUT, Outcome.TOTAL_TIMEOUT})
 
 
 class Limits:
@@ -177,6 +178,8 @@ class Exchange:
         self._answering(t_ns)
         if self.refused is not None:
             self.held += data[: MOST_ERROR_BYTES - len(self.held)]
+            if len(self.held) == MOST_ERROR_BYTES:
+                raise httpx.RemoteProtocolError("error body too long")  # it has said enough
             return
         self.held += data
         if len(self.held) > MOST_BODY_BYTES:
@@ -224,6 +227,8 @@ class Exchange:
     def close(self) -> None:
         """The last word; what failed the request failed each of its items."""
         self.t_closed_ns = time.monotonic_ns()
+        if self.refused is not None and self.expired in LIMITS:
+            self._refused()
         if self.expired is not None and not self.answer.ended_well:
             self.answer.fail(self.expired, self._words_of_expiry())
         for answer in self.answers:

@@ -28,7 +28,14 @@ class Hang:
     """Keep the connection open and silent until the client leaves."""
 
 
-Step = bytes | Pause | Reset | Close | Hang
+@dataclass(frozen=True)
+class Endless:
+    """The same again and again, until the client leaves."""
+
+    data: bytes
+
+
+Step = bytes | Pause | Reset | Close | Hang | Endless
 Script = Sequence[Step]
 
 SSE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -147,6 +154,11 @@ class Scripted:
                     sock = writer.get_extra_info("socket")
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     writer.transport.abort()
+                    return False
+                case Endless(data=data):
+                    while not writer.transport.is_closing():
+                        writer.write(data)
+                        await writer.drain()
                     return False
                 case bytes():
                     writer.write(step)
