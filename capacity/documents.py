@@ -14,7 +14,7 @@ from django.utils import timezone
 from benchmarks import facts as host_facts
 from benchmarks.audit import head
 from benchmarks.engine.plan import ClassLimits, GridLimits
-from benchmarks.models import Authorization, Conditions, Grid
+from benchmarks.models import Authorization, Conditions, Grid, Workload
 from benchmarks.queries import GridEvidence
 from benchmarks.stats.estimates import Estimate
 from capacity.assessment import latency
@@ -221,7 +221,21 @@ def _tested(evidence: GridEvidence) -> doc.Tested:
         grid=f"Grid {grid.pk}",
         repeats=grid.repeats,
         window=f"{grid.window_s:g} s",
+        further=_prompts(workload),
     )
+
+
+def _prompts(workload: Workload) -> tuple[doc.Fact, ...]:
+    """What was asked, and whether a prefix cache could help: a service measured warm is not one measured cold."""
+    if workload.shared_prefix_share:
+        begin = f"{workload.shared_prefix_share:.0%} of each is the same text, which a prefix cache serves (declared)"
+    else:
+        begin = "each its own, so no prefix cache helps" + (" the first turn" if workload.turns > 1 else "")
+    facts = [doc.Fact(label="Task", text=workload.get_task_display()), doc.Fact(label="Prompts begin", text=begin)]
+    if workload.turns > 1:
+        text = f"{workload.turns} turns, {workload.think_s:g} s between them; each prompt holds all turns before it"
+        facts.append(doc.Fact(label="Conversations", text=text))
+    return tuple(facts)
 
 
 def _conditions(evidence: GridEvidence, conditions: Conditions) -> doc.Conditions:
