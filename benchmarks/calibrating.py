@@ -26,7 +26,7 @@ from django.utils import timezone
 
 from benchmarks import audit, plans, probe
 from benchmarks.engine import columns as engine_columns
-from benchmarks.engine.plan import CellPlan
+from benchmarks.engine.plan import CellPlan, Fixed
 from benchmarks.models import Grid
 from benchmarks.queries import terms
 from benchmarks.records import kept_calibration, modes
@@ -43,7 +43,12 @@ TRIES = 3
 GOOD_FOR = timedelta(hours=1)
 MOST_OFFERED = 1024
 """What the simulator advances at once; a grid that offers more is calibrated at this."""
-WARMUP_S, WINDOW_S, WINDOW_AT_ONE_S = 0.5, 2.0, 4.0
+WARMUP_S, LEAST_WINDOW_S, MOST_WINDOW_S = 0.5, 2.0, 4.0
+WANTED_REQUESTS = 105
+"""Of 100 requests and more one may be off at the 99th percentile; of fewer none, so one hiccup of the host would decide."""
+ANSWERS = ((15, 4), (63, 12), (255, 32), (MOST_OFFERED, 64))
+"""(up to this much offered, tokens of an answer): few streams need short answers to make enough of them."""
+STEP_S, WAIT_S = 0.02, 0.04
 STARTS_WITHIN_S = 20.0
 _LOOKED_BACK = 20
 
@@ -131,13 +136,16 @@ def refusal(kept: Kept) -> str:
 
 
 def plan_for(need: Need, address: str) -> CellPlan:
-    """Two seconds and a half at the offered concurrency; a single stream needs longer for enough requests."""
+    """Half a second of warm-up and as long a window as WANTED_REQUESTS take, between two and four seconds."""
     plan = calibration_plan(
         address, offered_concurrency=need.offered_concurrency, seed=int.from_bytes(os.urandom(4), "big"),
         processes=need.processes, client_cpus=need.client_cpus,
     )  # fmt: skip
-    window_s = WINDOW_S if need.offered_concurrency > 1 else WINDOW_AT_ONE_S
-    return msgspec.structs.replace(plan, warmup_s=WARMUP_S, window_s=window_s)
+    tokens = next(tokens for most, tokens in ANSWERS if need.offered_concurrency <= most)
+    short = msgspec.structs.replace(plan.classes[0], output_tokens=Fixed(tokens))
+    wanted_s = WANTED_REQUESTS * (WAIT_S + STEP_S * tokens) / need.offered_concurrency
+    window_s = min(max(wanted_s, LEAST_WINDOW_S), MOST_WINDOW_S)
+    return msgspec.structs.replace(plan, classes=(short,), warmup_s=WARMUP_S, window_s=window_s)
 
 
 @contextlib.contextmanager

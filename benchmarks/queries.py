@@ -14,6 +14,8 @@ from benchmarks.audit import digest_of
 from benchmarks.engine.plan import GridLimits
 from benchmarks.engine.summary_types import CellSummary, from_json
 from benchmarks.models import Attempt, Authorization, Cell, Conditions, EvidenceChunk, Grid, Hardware, HardwareProbe
+from benchmarks.records import kept_calibration
+from benchmarks.records.kept_calibration import Kept
 from benchmarks.records.modes import Mode, SearchTerms, Terms, in_flight, terms_of
 
 
@@ -57,6 +59,11 @@ class GridEvidence:
     @property
     def measured(self) -> tuple[CellEvidence, ...]:
         return tuple(c for c in self.cells if c.summary is not None)
+
+    @property
+    def calibration(self) -> Kept | None:
+        """How true the load client was shown to be before the first cell; None where that was not recorded."""
+        return kept_calibration.read(self.grid.calibration)
 
     def manifest(self) -> list[dict[str, object]]:
         """The evidence manifest: every measured cell with the SHA-256 of its Parquet file."""

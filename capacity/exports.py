@@ -15,7 +15,7 @@ import pandas as pd
 
 from benchmarks.engine.plan import ClassLimits
 from benchmarks.engine.summary_types import CellSummary, ClassSummary
-from benchmarks.queries import CellEvidence, terms
+from benchmarks.queries import CellEvidence, GridEvidence, terms
 from benchmarks.records import modes
 from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
@@ -96,7 +96,18 @@ def _row(result: Result, found: Provenance, cell: CellEvidence, part: ClassSumma
         **_cell_values(cell.summary),
         **_class_values(part, cell.summary),
         **_mode_values(result, cell, part),
+        **_calibration_values(result.evidence),
         "evidence_sha256": cell.evidence_sha256,
+    }
+
+
+def _calibration_values(evidence: GridEvidence) -> dict[str, Value]:
+    kept = evidence.calibration
+    last = kept.last if kept else None
+    return {
+        "calibration_agrees": kept.agrees if kept else None,
+        "calibration_ttft_error_p99_ms": last.ttft_error_p99_ms if last else None,
+        "calibration_gap_error_p99_ms": last.gap_error_p99_ms if last else None,
     }
 
 

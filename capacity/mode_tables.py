@@ -14,6 +14,7 @@ from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.engine.summary_types import CellSummary, ClassSummary
 from benchmarks.models import Grid
 from benchmarks.queries import CellEvidence, limits_of
+from benchmarks.records import search_answer
 from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Estimate
 
@@ -54,12 +55,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A grid in the terms of its mode. `repeated` is whether a line stands for several repeats."""
+    """A grid in the terms of its mode. `repeated` is whether a line stands for several repeats, `answer` what a search
+    found, in words."""
 
     grid: Grid
     columns: tuple[Column, ...]
     lines: tuple[Line, ...]
     definition: str
+    answer: str = ""
 
     @property
     def repeated(self) -> bool:
@@ -80,7 +83,9 @@ def table(grid: Grid, cells: Sequence[CellEvidence]) -> Table:
     """The grid's measured cells in the terms of its mode."""
     columns = COLUMNS[Mode(grid.mode)]
     found = seen(cells, limits_of(grid), grid.window_s, grid.mode)
-    return Table(grid, columns, tuple(lines(found, columns)), DEFINITIONS[Mode(grid.mode)])
+    answer = search_answer.read(grid.answer)
+    said = search_answer.words(answer) if answer else ""
+    return Table(grid, columns, tuple(lines(found, columns)), DEFINITIONS[Mode(grid.mode)], said)
 
 
 def seen(cells: Sequence[CellEvidence], limits: GridLimits, window_s: float, mode: str) -> list[Seen]:

@@ -77,6 +77,7 @@ def verdict_on(found: GridEvidence, facts: GridFacts) -> Verdict:
         heading=heading,
         summary=f"This way of loading is measured and not yet judged, so no setting is recommended. What it is held to: "
         f"{judged_by[0].lower()}{judged_by[1:]}.",
+        closed_loop=grid.mode == Mode.SEARCH,
     )
 
 

@@ -14,7 +14,7 @@ from benchmarks.access import EVERYONE, allow, person
 from benchmarks.engine.summary_types import ClassSummary
 from benchmarks.models import Cell, Conditions, Grid
 from benchmarks.queries import CellEvidence, GridEvidence, grids_of
-from benchmarks.records import kept_calibration, search_answer
+from benchmarks.records import search_answer
 from benchmarks.records.mode_words import setting_words
 from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
@@ -195,7 +195,7 @@ def _mode_context(result: Result) -> dict[str, object]:
         "answer_words": search_answer.words(answer) if answer else "",
         "health_columns": mode_tables.HEALTH,
         "health_lines": mode_tables.health_lines(result.evidence.cells),
-        "calibration": kept_calibration.read(grid.calibration),
+        "calibration": result.evidence.calibration,
     }
 
 

@@ -49,8 +49,9 @@ def judge(facts: GridFacts) -> Verdict:
     return _verdict(facts, rows, kind=Kind.RECOMMENDED, chosen=chosen)
 
 
-def unjudged(facts: GridFacts, *, heading: str, summary: str) -> Verdict:
+def unjudged(facts: GridFacts, *, heading: str, summary: str, closed_loop: bool) -> Verdict:
     """The verdict on a grid whose way of loading this method does not judge: no rows, so nothing can be proposed."""
+    not_tested = words.NOT_TESTED if closed_loop else words.NOT_TESTED_IN_ANY_LOOP
     return Verdict(
         method_version=METHOD_VERSION,
         kind=Kind.NOT_JUDGED if any(cell.summary for cell in facts.cells) else Kind.NOT_MEASURED,
@@ -65,7 +66,7 @@ def unjudged(facts: GridFacts, *, heading: str, summary: str) -> Verdict:
         headroom=None,
         grade=GRADE,
         grade_reason="Only closed-loop grids of stated settings are judged.",
-        not_tested=words.NOT_TESTED,
+        not_tested=not_tested,
         queue_words="",
         cautions=tuple(accounting.short_answers(facts.cells)),
         rate_words="",

@@ -16,6 +16,8 @@ NOT_TESTED = (
     "fixed number in flight, so their tails are not what users feel when a queue forms.",
     "Recovery: how soon latency and memory return to normal after overload or a restart.",
 )
+NOT_TESTED_IN_ANY_LOOP = tuple(sentence for sentence in NOT_TESTED if not sentence.startswith("Open-loop"))
+"""For grids that are no closed loop."""
 GATEWAY = "Put a gateway with a bounded queue in front."
 IN_FRONT = (
     "For example HAProxy: maxconn at the recommended number, a short queue timeout, and 503 or 429 with Retry-After "

@@ -10,6 +10,7 @@ from django.utils import timezone
 from msgspec.structs import replace
 
 from benchmarks import calibrating, worker
+from benchmarks.engine.plan import Fixed
 from benchmarks.models import Event, Grid
 from benchmarks.records import kept_calibration
 from benchmarks.records.calibration import Calibration
@@ -151,11 +152,20 @@ def test_it_runs_at_what_the_client_has_open_at_the_highest_setting(
     assert (need.offered_concurrency, need.processes) == (offered, processes)
 
 
-@pytest.mark.parametrize(("offered", "window_s"), [(1, 4.0), (2, 2.0), (64, 2.0)])
-def test_the_plan_is_brief_and_its_seed_is_new_each_time(offered: int, window_s: float) -> None:
+@pytest.mark.parametrize(
+    ("offered", "window_s", "tokens"),
+    [(1, 4.0, 4), (4, 3.15, 4), (8, 2.0, 4), (16, 2.0, 12), (64, 2.0, 32), (256, 2.0, 64), (1024, 2.0, 64)],
+)
+def test_the_plan_is_brief_and_still_makes_a_hundred_requests_from_four_streams_up(
+    offered: int, window_s: float, tokens: int
+) -> None:
     need = _need(offered_concurrency=offered, processes=1, client_cpus=(0,))
     plan = calibrating.plan_for(need, "http://127.0.0.1:9")
-    assert (plan.window_s, plan.warmup_s, plan.offered_concurrency, plan.client_cpus) == (window_s, 0.5, offered, (0,))
+    length = plan.classes[0].output_tokens
+    assert (plan.window_s, length, plan.warmup_s) == (pytest.approx(window_s), Fixed(tokens), 0.5)
+    assert (plan.offered_concurrency, plan.client_cpus) == (offered, (0,))
+    made = offered * plan.window_s / (calibrating.WAIT_S + calibrating.STEP_S * tokens)
+    assert (made >= 100) is (offered >= 4)
     assert plan.seed != calibrating.plan_for(need, "http://127.0.0.1:9").seed
 
 
