@@ -27,7 +27,9 @@ def house() -> Iterator[House]:
         pytest.skip(f"no {EXECUTABLE} here: apt install chromium")
     home = Path(tempfile.mkdtemp(prefix="headroom-browser-"))
     # The product's own way of serving static files, hashed and compressed, not that of the other tests.
-    with Stack(home, free_port(), {"HEADROOM_PLAIN_STATIC": "0"}) as stack:
+    # How true the load client is beside a browser is not what these tests ask.
+    calm = {"HEADROOM_CALIBRATION_TTFT_MS": "500", "HEADROOM_CALIBRATION_GAP_MS": "500"}
+    with Stack(home, free_port(), {"HEADROOM_PLAIN_STATIC": "0", **calm}) as stack:
         prepare(stack)
         stack.start_web()
         stack.start_worker("--schedule")
