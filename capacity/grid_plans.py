@@ -126,6 +126,7 @@ def _ticks(wish: Wish, settings: list[int], *, team_id: int, person_id: int) -> 
         found.append(_covered(wish.workload, wish.objective, wish.class_names))
     if wish.runtime is not None and wish.workload is not None:
         found += _context(wish.runtime, wish.workload, wish.class_names)
+        found += _answerable(wish.runtime, wish.workload)
     if wish.repeats is not None and wish.repeats < STATEMENT_REPEATS:
         found.append(
             Tick("warn", f"Repeats: {wish.repeats}. A statement wants {STATEMENT_REPEATS}, to see runs that differ.")
@@ -212,6 +213,15 @@ def _covered(workload: Workload, objective: Objective, chosen: Sequence[str]) ->
             "bad", f"The objective says nothing about {', '.join(missing)}. Add limits for it, or leave it out."
         )
     return Tick("ok", "The objective has limits for every class chosen")
+
+
+def _answerable(runtime: Runtime, workload: Workload) -> list[Tick]:
+    """The simulated runtime speaks in made-up words and repeats what it is told to; it cannot add or choose."""
+    if not runtime.simulated or workload.task in ("words", "echo"):
+        return []
+    return [
+        Tick("warn", "The simulated runtime cannot do this task: every answer will be invalid. Choose words or echo.")
+    ]
 
 
 def _context(runtime: Runtime, workload: Workload, chosen: Sequence[str]) -> list[Tick]:

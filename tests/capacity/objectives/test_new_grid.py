@@ -205,3 +205,19 @@ def test_the_linters_words_on_a_workload_stand_in_the_plan(team: Team, operator:
     workload = make_workload(team, task="label")
     ticks = plan_of(wish(team, workload=workload), team_id=team.pk, person_id=operator.pk).ticks
     assert any("answers end by themselves" in t.text for t in ticks)
+
+
+@pytest.mark.parametrize(
+    "kind, task, warned",
+    [
+        ("simulator", "words", False), ("simulator", "echo", False), ("simulator", "arithmetic", True),
+        ("simulator", "json", True), ("simulator", "label", True), ("vllm", "json", False),
+    ],
+)  # fmt: skip
+def test_a_task_that_the_simulated_runtime_cannot_do_is_warned_about(
+    team: Team, operator: User, kind: str, task: str, warned: bool
+) -> None:
+    runtime = make_runtime(make_hardware(team), kind=kind)
+    wanted = wish(team, runtime=runtime, workload=make_workload(team, task=task))
+    ticks = plan_of(wanted, team_id=team.pk, person_id=operator.pk).ticks
+    assert any("every answer will be invalid" in t.text for t in ticks) == warned
