@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
@@ -38,8 +41,8 @@ class RuntimeProcessSource:
         parts = urlsplit(base_url)
         self._port = parts.port
         self._is_local = parts.hostname in LOOPBACK
-        self._pid: int | None = None
-        self._unseen = False
+        # Looking for it is dear, so it is done once, before any load.
+        self._pid = listener(self._port) if self._is_local and self._port is not None else None
         self._family: list[psutil.Process] = []
         self._family_until_ns = 0
 
@@ -47,9 +50,6 @@ class RuntimeProcessSource:
         if not self._is_local or self._port is None:
             return [self._absent("the runtime runs on another host")]
         try:
-            if self._pid is None and not self._unseen:
-                self._pid = self._listener()
-                self._unseen = self._pid is None  # looking through all sockets is dear: once is enough
             if self._pid is None:
                 return [self._absent(f"no process that can be seen listens on port {self._port}")]
             rss = sum(member.memory_info().rss for member in self._members(self._pid, t_ns))
@@ -68,11 +68,36 @@ class RuntimeProcessSource:
             self._family_until_ns = t_ns + FAMILY_EVERY_NS
         return self._family
 
-    def _listener(self) -> int | None:
-        for connection in psutil.net_connections(kind="tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == self._port:
-                return connection.pid
-        return None
-
     def _absent(self, reason: str) -> NotReported:
         return NotReported(name=self.NAME, source=SOURCE, reason=reason)
+
+
+def listener(port: int) -> int | None:
+    """The process that listens on a TCP port of this host, None where none can be seen.
+
+    On Linux by the socket's inode, the newest process first: psutil would read every socket of every process.
+    """
+    if not sys.platform.startswith("linux"):
+        found = psutil.net_connections(kind="tcp")
+        return next((c.pid for c in found if c.status == psutil.CONN_LISTEN and c.laddr and c.laddr.port == port), None)
+    wanted = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _listening(Path("/proc/net") / table, port)}
+    return next((pid for pid in reversed(psutil.pids()) if wanted and _holds(pid, wanted)), None)
+
+
+def _listening(table: Path, port: int) -> list[str]:
+    """Inodes of the sockets that listen on the port: columns 1 (address), 3 (state, 0A) and 9 of the kernel's table."""
+    try:
+        lines = table.read_text().splitlines()[1:]
+    except OSError:
+        return []
+    ends = f":{port:04X}"
+    rows = (line.split(maxsplit=10) for line in lines if f"{ends} " in line)
+    return [row[9] for row in rows if row[1].endswith(ends) and row[3] == "0A"]
+
+
+def _holds(pid: int, sockets: set[str]) -> bool:
+    try:
+        with os.scandir(f"/proc/{pid}/fd") as entries:
+            return any(str(Path(entry.path).readlink()) in sockets for entry in entries)
+    except OSError:  # it ended, or is not ours to look at
+        return False

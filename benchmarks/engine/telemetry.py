@@ -57,6 +57,7 @@ class Telemetry:
 
     def __init__(self, make_sources: Callable[[], list[tuple[float, Source]]]) -> None:
         self._make_sources = make_sources
+        self._due: list[tuple[float, float, Source]] = []
         self._found: queue.SimpleQueue[Found] = queue.SimpleQueue()
         self._told: set[tuple[str, str, str]] = set()
         self._stop = threading.Event()
@@ -64,7 +65,15 @@ class Telemetry:
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        """Makes the sources, which is dear, here and now; a thread only asks them."""
+        try:
+            self._due = [(0.0, every_s, source) for every_s, source in self._make_sources()]
+        except Exception as error:  # noqa: BLE001 the log tells it
+            self._found.put(NotReported(name="telemetry", source="engine", reason=f"did not start: {error}"))
+        if self._due:
+            self._thread.start()
+        else:
+            self._read_once.set()
 
     def wait_until_read(self, patience_s: float) -> bool:
         """Whether every source has been asked once, waiting at most so long for it."""
@@ -72,7 +81,8 @@ class Telemetry:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(timeout=3.0)
+        if self._thread.is_alive():
+            self._thread.join(timeout=3.0)
 
     def take(self) -> list[Found]:
         taken = []
@@ -83,12 +93,7 @@ class Telemetry:
                 return taken
 
     def _run(self) -> None:
-        try:
-            due = [(0.0, every_s, source) for every_s, source in self._make_sources()]
-        except Exception as error:  # noqa: BLE001 the log tells it
-            self._found.put(NotReported(name="telemetry", source="engine", reason=f"did not start: {error}"))
-            self._read_once.set()
-            return
+        due = self._due
         while not self._stop.is_set():
             now_s = time.monotonic()
             for place, (due_s, every_s, source) in enumerate(due):

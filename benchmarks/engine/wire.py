@@ -23,7 +23,7 @@ from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.terms import Outcome
 from benchmarks.engine.transport import OneConnection, serialised
 
-DEADLINES_EVERY_S = 0.02
+DEADLINES_EVERY_S = 0.05
 MEASURED = "headroom"
 
 
@@ -32,22 +32,22 @@ class Deadlines:
     timer."""
 
     def __init__(self) -> None:
-        self._slots: set[Slot] = set()
+        self._waiting: dict[Exchange, Slot] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self, slot: Slot) -> None:
-        self._slots.add(slot)
+    def watch(self, exchange: Exchange, slot: Slot) -> None:
+        self._waiting[exchange] = slot
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DEADLINES_EVERY_S, self._look)
 
-    def leave(self, slot: Slot) -> None:
-        self._slots.discard(slot)
+    def leave(self, exchange: Exchange) -> None:
+        self._waiting.pop(exchange, None)
 
     def _look(self) -> None:
         now_ns = time.monotonic_ns()
-        for slot in [slot for slot in self._slots if slot.deadline_ns <= now_ns]:
-            slot.expire(now_ns)
-        again = bool(self._slots)
+        for exchange in [exchange for exchange in self._waiting if exchange.deadline_ns <= now_ns]:
+            self._waiting[exchange].expire(now_ns)
+        again = bool(self._waiting)
         self._timer = asyncio.get_running_loop().call_later(DEADLINES_EVERY_S, self._look) if again else None
 
 
@@ -102,10 +102,6 @@ class Slot:
         self._task: asyncio.Task[object] | None = None
 
     @property
-    def deadline_ns(self) -> int:
-        return self._exchange.deadline_ns if self._exchange is not None else 2**63 - 1
-
-    @property
     def is_open(self) -> bool:
         """Whether a request would find its connection open."""
         return self._measured is None or self._measured.usable() is not None
@@ -141,13 +137,13 @@ class Slot:
         target = self._target
         exchange = self._exchange = Exchange(items, target.dialect, target.limits)
         exchange.slot, exchange.gathered_ns, exchange.t_ready_ns = self.number, gathered_ns, time.monotonic_ns()
-        target.deadlines.watch(self)
+        target.deadlines.watch(exchange, self)
         try:
             await self._attempts(exchange, body)
         except Exception as error:  # noqa: BLE001 the record tells it, as client_fault
             exchange.answer.fail(Outcome.CLIENT_FAULT, f"{type(error).__name__}: {error}")
         finally:
-            target.deadlines.leave(self)
+            target.deadlines.leave(exchange)
             self._exchange = None
             if self._measured is not None and exchange.expired is not None:
                 self._measured.abort()
