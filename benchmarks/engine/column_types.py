@@ -173,7 +173,10 @@ def none_known(count: int) -> MaskedInts:
 
 
 def masked_ints(raw: Sequence[int | None]) -> MaskedInts:
-    if None not in raw:
+    missing = raw.count(None)
+    if missing == len(raw):
+        return none_known(len(raw))
+    if not missing:
         return MaskedInts(np.array(raw, dtype=np.int64), all_true(len(raw)))
     known = np.array([value is not None for value in raw], dtype=np.bool_)
     return MaskedInts(np.array([value or 0 for value in raw], dtype=np.int64), known)

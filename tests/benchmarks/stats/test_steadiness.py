@@ -113,3 +113,21 @@ def test_the_verdict_knows_no_unit_and_no_order(seed, scale, shift):
 def test_noise_alone_is_seldom_called_a_drift():
     found = [of_values(*over(lambda part: 1.0, noise=0.2, seed=seed), length_s=WINDOW_S).verdict for seed in range(300)]
     assert sum(verdict is not Steady.STEADY for verdict in found) <= 6
+
+
+def deterministic_queue(load: float, seed: int, *, per_s: float = 20.0, length_s: float = 120.0):
+    """(when each request came, how long it took) of an M/D/1 queue that begins empty, by Lindley's recursion."""
+    dice = np.random.default_rng(seed)
+    arrived_s = np.cumsum(dice.exponential(1 / per_s, int(2 * per_s * length_s)))
+    arrived_s = arrived_s[arrived_s < length_s]
+    service_s, waited_s, waits = load / per_s, 0.0, []
+    for gap_s in np.diff(arrived_s, prepend=0.0):
+        waited_s = max(0.0, waited_s + (service_s if waits else 0.0) - gap_s)
+        waits.append(waited_s)
+    return arrived_s, np.array(waits) + service_s
+
+
+@pytest.mark.parametrize("load, low, high", [(0.5, 0, 2), (0.9, 0, 4), (1.1, 48, 50)])
+def test_a_queue_beyond_its_capacity_drifts_and_one_below_it_does_not(load, low, high):
+    found = [of_values(*deterministic_queue(load, seed), length_s=120.0).verdict for seed in range(50)]
+    assert low <= found.count(Steady.DRIFTING) <= high
