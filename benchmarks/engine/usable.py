@@ -47,6 +47,8 @@ def _unknown(plan: CellPlan) -> str:
         return f"dialect {plan.dialect!r} is not spoken here, only {', '.join(sorted(DIALECTS))}"
     if plan.task not in TASKS:
         return f"task {plan.task!r} is not known, only {', '.join(sorted(TASKS))}"
+    if plan.ignore_eos and plan.task != "words":
+        return f"ignore_eos makes the answers of task {plan.task} run on, so none would be right: only words go with it"
     if plan.api_key_env and plan.api_key_env not in os.environ:
         return f"the environment holds no {plan.api_key_env}, which the plan names as its key"
     if any(mark in os.environ.get(plan.api_key_env, "") for mark in "\r\n\0"):
