@@ -99,6 +99,8 @@ def lines_of(team_id: int, chosen: dict[str, str]) -> QuerySet[Grid]:
         rows = rows.filter(hardware__slug=host)
     if status := chosen.get("status"):
         rows = rows.filter(status=status)
+    if mode := chosen.get("mode"):
+        rows = rows.filter(mode=mode)
     if power := chosen.get("power"):
         rows = rows.filter(conditions__phase=Conditions.Phase.BEFORE, conditions__power_source=power)
     wanted = ("grid_id", "position", "setting", "class_name", "repeat", "status", "summary")

@@ -25,7 +25,7 @@ from benchmarks.access import AUTHORIZE, EVERYONE, OPERATE, RUN, STOP, allow, co
 from benchmarks.gates import NOT_SAFE
 from benchmarks.models import Authorization, Cell, Conditions, Grid
 from benchmarks.permits import in_force
-from benchmarks.records import modes
+from benchmarks.records import kept_calibration, modes
 from benchmarks.records.modes import Mode
 from benchmarks.run_forms import (
     HOURS_OFFERED,
@@ -99,6 +99,7 @@ def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
         "interrupted": grid.cells.filter(attempt__gt=1).prefetch_related("attempts").order_by("position"),
         "authorization": queries.live_authorization(grid),
         "conditions": grid.conditions.filter(phase=Conditions.Phase.BEFORE).first(),
+        "calibration": kept_calibration.read(grid.calibration),
         "resumable": _resumable(grid, cells),
     }
     htmx = bool(getattr(request, "htmx", False))
@@ -325,6 +326,7 @@ def _words(form: GridFilter, chosen: dict[str, str]) -> str:
     }
     parts = [f"on {labels['host']}"] if "host" in labels else []
     parts += [labels["status"].lower()] if "status" in labels else []
+    parts += [labels["mode"].lower()] if "mode" in labels else []
     parts += [f"{labels['power']} power"] if "power" in labels else []
     parts += [f"named like “{chosen['q']}”"] if "q" in chosen else []
     return ", ".join(parts)

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from benchmarks.drafts import RoomConditions
 from benchmarks.forms import no_users_claim
+from benchmarks.grid_models import MODES
 from benchmarks.models import Conditions, Grid, Hardware, PowerSource
 from benchmarks.queries import most_in_flight
 from benchmarks.runs import HOW, Ceilings
@@ -40,6 +41,7 @@ class GridFilter(forms.Form):
     )
     host = forms.ChoiceField(label=_("Host"), required=False)
     status = forms.ChoiceField(label=_("State"), required=False, choices=[("", _("Any")), *Grid.Status.choices])
+    mode = forms.ChoiceField(label=_("Loaded by"), required=False, choices=[("", _("Any")), *MODES])
     power = forms.ChoiceField(label=_("Power"), required=False, choices=[("", _("Any")), *PowerSource.choices])
 
     def __init__(self, *args: Any, team_id: int, **kwargs: Any) -> None:

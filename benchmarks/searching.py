@@ -18,6 +18,8 @@ from benchmarks.records.modes import Mode, SearchTerms
 from benchmarks.records.search_answer import Answer
 from benchmarks.stats.search import Found, Indeterminate, Observation, SearchSpec, Try, between, next_step
 
+MOST_LIMITED = 2
+"""So many measurements in a row whose client was the bottleneck end a search: they say nothing of the server."""
 _ENDED = (Cell.Status.MEASURED, Cell.Status.STOPPED)
 
 
@@ -43,13 +45,16 @@ def advance(grid: Grid) -> bool:
         return False
     if any(cell.status not in _ENDED for cell in cells):
         return False
-    seen = observations(grid, cells)
-    step = next_step(seen, spec_of(grid))
-    if isinstance(step, Try):
-        _draw(grid, cells, step.setting)
-        return True
-    _keep(grid, _answer(step, seen, spec_of(grid)))
-    return False
+    seen, spec = observations(grid, cells), spec_of(grid)
+    step = next_step(seen, spec)
+    if not isinstance(step, Try):
+        _keep(grid, _answer(step, seen, spec))
+        return False
+    if ended := _limited_too_often(_measurements(grid, cells), spec):
+        close(grid, ended)
+        return False
+    _draw(grid, cells, step.setting)
+    return True
 
 
 def close(grid: Grid, reason: str) -> None:
@@ -63,14 +68,28 @@ def close(grid: Grid, reason: str) -> None:
 
 
 def observations(grid: Grid, cells: Sequence[Cell]) -> list[Observation]:
-    """One for each measurement whose cells have all ended, in running order."""
+    """One for each measurement whose cells have all ended, in running order, without those that the client limited."""
+    return [_observed(group) for group in _measurements(grid, cells) if not _limited(group)]
+
+
+def _measurements(grid: Grid, cells: Sequence[Cell]) -> list[Sequence[Cell]]:
     each = _each(grid)
-    whole = [cells[start : start + each] for start in range(0, len(cells), each)]
-    return [
-        _observed(group)
-        for group in whole
-        if len(group) == each and all(cell.status in _ENDED and cell.summary for cell in group)
-    ]
+    groups = [cells[start : start + each] for start in range(0, len(cells), each)]
+    return [group for group in groups if len(group) == each and all(c.status in _ENDED and c.summary for c in group)]
+
+
+def _limited(group: Sequence[Cell]) -> str:
+    """Why the load client was the bottleneck in one of these windows; empty where it was not."""
+    clients = [from_json(cell.summary).client for cell in group]
+    return next((client.why or "no reason told" for client in clients if client.client_limited), "")
+
+
+def _limited_too_often(groups: Sequence[Sequence[Cell]], spec: SearchSpec) -> str:
+    """Why no further measurement is worth drawing: the client limited the last ones, or the budget went into such."""
+    last = [_limited(group) for group in groups[-MOST_LIMITED:]]
+    if len(last) == MOST_LIMITED and all(last):
+        return f"the load client was the bottleneck at {groups[-1][0].setting} ({last[-1]})"
+    return f"the budget of {spec.budget} measurements ended" if len(groups) >= spec.budget else ""
 
 
 def _each(grid: Grid) -> int:

@@ -138,6 +138,8 @@ def _run_engine(
     """Runs the engine as a child to its end; what was seen of it, and its exit code. `told` stands for its progress."""
     (folder / "plan.json").write_bytes(engine_plan.encode(plan))
     ledger = ledger_of(claim) if isinstance(plan.load, StaticBatch) else None
+    if ledger:
+        _remove_stored(ledger.parent)
     arguments = [str(folder / "plan.json"), str(ledger or folder / "log"), *(["--resume"] if ledger else [])]
     with (folder / "stderr").open("wb") as stderr:
         child = subprocess.Popen(
@@ -324,6 +326,14 @@ def ledger_of(claim: Claim) -> Path:
     folder: Path = settings.VAR / "ledgers"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder / f"{claim.grid_id}-{claim.cell_id}.log"
+
+
+def _remove_stored(ledgers: Path) -> None:
+    """Removes ledgers whose result is stored: a worker that died in between left them."""
+    for path in ledgers.glob("*-*.log"):
+        cell_id = path.stem.rpartition("-")[2]
+        if cell_id.isdigit() and Cell.objects.filter(pk=cell_id, status=Cell.Status.MEASURED).exists():
+            path.unlink(missing_ok=True)
 
 
 def _log_of(claim: Claim, folder: Path) -> Path:

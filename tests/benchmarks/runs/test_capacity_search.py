@@ -175,3 +175,39 @@ def test_a_slow_p95_holds_no_setting_of_a_search_back() -> None:
     tried = _run(grid, lambda cell: replace(summary(setting=cell.setting, ok=400, p95_s=slow)))
     assert tried[:3] == [1, 2, 4]
     assert queries.progress(grid).cells_finished == len(tried)
+
+
+def _limited_at(setting: int, times: int) -> Callable[[Cell], CellSummary]:
+    """Holds everywhere, but the first measurements at that setting had a client that was the bottleneck."""
+
+    def measured(cell: Cell) -> CellSummary:
+        made = _holds_up_to(9)(cell)
+        limited = cell.setting == setting and cell.repeat <= times
+        return replace(made, client=replace(made.client, client_limited=limited, why="loop lag" if limited else ""))
+
+    return measured
+
+
+def test_a_window_whose_client_was_the_bottleneck_does_not_count_and_is_measured_again() -> None:
+    grid = _search(top=2)
+    assert _run(grid, _limited_at(2, times=1)) == [1, 2, 2, 2]
+    answer = search_answer.read(grid.answer)
+    assert answer is not None
+    assert (answer.setting, answer.measurements, answer.at_limit) == (2, 3, True)
+
+
+def test_a_client_that_stays_the_bottleneck_ends_the_search_without_a_word_on_the_server() -> None:
+    grid = _search(top=8)
+    assert _run(grid, _limited_at(2, times=9)) == [1, 2, 2]
+    answer = search_answer.read(grid.answer)
+    assert answer is not None
+    assert (answer.setting, answer.held, answer.failed) == (None, 1, None)
+    assert "the load client was the bottleneck at 2 (loop lag)" in answer.reason
+
+
+def test_limited_windows_use_the_budget_up_too() -> None:
+    grid = _search(top=2, most_cells=3)
+    assert _run(grid, _limited_at(2, times=1)) == [1, 2, 2]
+    answer = search_answer.read(grid.answer)
+    assert answer is not None
+    assert "the budget of 3 measurements ended" in answer.reason

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from benchmarks import claims, runs
 from benchmarks.models import Authorization, Conditions, Grid
+from benchmarks.records.modes import ClosedTerms, OpenTerms, SearchTerms, StaticTerms
 from tests import factories
 from tests.benchmarks.runs.made import INFINITE, claim, record, running_grid, states, summary
 
@@ -271,3 +272,56 @@ def test_an_operator_cannot_authorise_or_revoke(signed_in, team):
     browser = signed_in("operator", "administrator")
     assert browser.get(reverse("grid-authorize", args=[grid.pk])).status_code == 403
     assert browser.post(reverse("authorization-revoke", args=[Authorization.objects.get().pk])).status_code == 403
+
+
+def test_the_list_can_be_narrowed_to_one_way_of_loading(signed_in, team):
+    runtime = _runtime(team)
+    closed = factories.make_grid(runtime, name="The closed one")
+    static = factories.make_grid(runtime, closed.workload, closed.drawn_by, load=StaticTerms(), name="The static one")
+    browser = signed_in("viewer")
+    for mode, shown in (
+        ("", (True, True)),
+        ("static", (False, True)),
+        ("closed", (True, False)),
+        ("odd", (True, True)),
+    ):
+        text = browser.get(reverse("grid-list"), {"mode": mode}).content.decode()
+        assert (closed.name in text, static.name in text) == shown, mode
+    assert "static batch, offline" in browser.get(reverse("grid-list"), {"mode": "static"}).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("load", "settings", "offered", "said"),
+    [
+        (ClosedTerms(), (1, 2), 2, "requests in flight, one stage after the other"),
+        (OpenTerms(max_in_flight=9), (60,), 9, "Arrivals a minute"),
+        (StaticTerms(items=50, beside=2), (4,), 8, "at most 8 in flight"),
+        (SearchTerms(), (1, 64), 64, "from 1 to at most 64"),
+    ],
+)
+def test_who_authorises_reads_how_it_loads_and_is_offered_enough_for_it(signed_in, team, load, settings, offered, said):
+    grid = factories.make_grid(_runtime(team), settings=settings, class_names=("short",), load=load)
+    answer = signed_in("host_owner").get(reverse("grid-authorize", args=[grid.pk]))
+    assert answer.context["form"].initial["max_concurrency"] == offered
+    assert said in " ".join(answer.content.decode().split())
+    refused = answer.client.post(reverse("grid-authorize", args=[grid.pk]), _leave(max_concurrency=offered - 1 or 1))
+    assert (refused.status_code, f"offers up to {offered} at a time" in refused.content.decode()) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("load", "settings", "stage"),
+    [
+        (ClosedTerms(), (4,), "4 offered"),
+        (OpenTerms(max_in_flight=8), (60,), "60 arrivals a minute"),
+        (StaticTerms(), (4,), "batches of 4"),
+    ],
+)
+def test_the_live_page_names_a_stage_by_its_mode(signed_in, team, load, settings, stage):
+    grid = running_grid(runtime=_runtime(team), settings=settings, class_names=("short",), load=load)
+    address = reverse("grid-live", args=[grid.pk])
+    browser = signed_in("viewer")
+    assert f"take the next cell: {stage}, short" in browser.get(address).content.decode()
+    taken = claim(grid)
+    claims.beat(claim=taken, progress={"phase": "calibrating"})
+    text = " ".join(browser.get(address).content.decode().split())
+    assert (f"Now: short requests, {stage}" in text, "whose true times are known" in text) == (True, True)

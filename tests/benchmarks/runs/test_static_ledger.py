@@ -130,6 +130,18 @@ def test_a_stopped_batch_goes_on_from_its_ledger_when_the_grid_does(endpoint: st
     assert not ledger.exists()
 
 
+def test_only_a_ledger_whose_result_is_stored_is_cleared_away(here: Path) -> None:
+    grid = running_grid(settings=(4, 8), class_names=("short",), load=StaticTerms(items=4))
+    done = claim(grid)
+    assert record(done, summary(setting=4))
+    waiting = claim(grid)
+    ledgers = [worker.ledger_of(taken) for taken in (done, waiting)]
+    for ledger in ledgers:
+        ledger.write_bytes(b"kept")
+    worker._remove_stored(ledgers[0].parent)
+    assert [ledger.exists() for ledger in ledgers] == [False, True]
+
+
 def test_the_ledger_of_a_cell_whose_result_came_too_late_is_kept(here: Path) -> None:
     grid = running_grid(settings=(4,), class_names=("short",), load=StaticTerms(items=4))
     taken = claim(grid)
