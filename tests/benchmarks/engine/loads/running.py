@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -14,7 +15,7 @@ from pathlib import Path
 from benchmarks.engine import plan as plans
 from benchmarks.engine.columns import Columns, from_frames
 from benchmarks.engine.drivers import driver_of
-from benchmarks.engine.log import LogWriter, read_frames
+from benchmarks.engine.log import LogWriter, read_frames, whole_bytes
 from benchmarks.engine.plan import CellPlan, Guard
 from benchmarks.engine.progress import Progress, parse
 from benchmarks.engine.runner import Cell
@@ -22,7 +23,7 @@ from benchmarks.engine.summary import summarise
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.engine.terms import BatchRecord, Frame, Outcome, RequestRecord
 from tests.benchmarks.engine.plans import a_header, a_plan
-from tests.benchmarks.engine.scripted import Script, Scripted
+from tests.benchmarks.engine.scripted import Script, Scripted, plain
 
 ROOT = Path(__file__).parents[4]
 MS = 1_000_000
@@ -123,8 +124,14 @@ def finish_program(child: subprocess.Popen[str], folder: Path, *, timeout_s: flo
         for stream in (child.stdin, child.stdout, child.stderr):
             stream.close()
     log = folder / "cell.log"
-    frames = tuple(read_frames(log)) if log.exists() else ()
+    frames = tuple(read_frames(log)) if log.exists() and whole_bytes(log) else ()  # killed before its first bytes
     return code, words, Left(frames, tuple(progress_of(said.splitlines())))
+
+
+def embeddings(count: int) -> bytes:
+    """A whole answer with so many vectors."""
+    data = [{"index": n, "embedding": [0.5, 0.25]} for n in range(count)]
+    return plain(200, json.dumps({"data": data, "usage": {"prompt_tokens": 8 * count}}).encode())
 
 
 def run_program(plan: CellPlan, folder: Path, *options: str) -> tuple[int, str, Left]:
