@@ -17,7 +17,7 @@ from benchmarks.records import parquet
 from tests.benchmarks.engine.plans import MS, S, a_class, a_header, a_plan, a_record
 
 PLAN = a_plan(class_name="mixed", classes=(a_class("short"), a_class("long")))
-moment = st.integers(-200, 2000).map(lambda ms: ms * MS)
+moment = st.integers(-1, 12).map(lambda tens: tens * 10 * MS)
 maybe = st.one_of(st.none(), moment)
 
 
@@ -25,15 +25,16 @@ maybe = st.one_of(st.none(), moment)
 def tried(draw: st.DrawFn, index: int) -> list[RequestRecord]:
     """One request with one to three attempts; most of its stamps can be, some cannot."""
     attempts = draw(st.integers(1, 3))
-    name, phase = draw(st.sampled_from(["short", "long"])), draw(st.sampled_from(Phase))
+    name = draw(st.sampled_from(["short", "long"]))
     records = []
     for number in range(1, attempts + 1):
         ok = draw(st.booleans()) or draw(st.booleans())
         gaps = draw(st.lists(st.integers(2_000, 2**32 - 1), max_size=6))
-        changes = {"attempt": number, "class_name": name, "phase": phase, "gaps_us": array("I", gaps).tobytes()}
+        changes = {"attempt": number, "class_name": name, "gaps_us": array("I", gaps).tobytes()}
+        changes |= {"phase": draw(st.sampled_from([Phase.WINDOW, *Phase])), "t_scheduled_ns": (number - 1) * 7 * MS}
         if not ok:
             changes |= {"outcome": draw(st.sampled_from(list(Outcome)[1:])), "t_end_ns": None, "valid": None}
-        if draw(st.integers(0, 3)) == 0:
+        if draw(st.booleans()):
             changes |= {"t_sent_ns": draw(moment), "t_first_ns": draw(maybe), "t_last_ns": draw(maybe)}
         changes["output_tokens"] = draw(st.one_of(st.none(), st.integers(0, 12)))
         counted = changes["output_tokens"] is not None
