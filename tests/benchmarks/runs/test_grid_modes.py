@@ -95,7 +95,7 @@ def test_the_plan_of_a_cell_carries_the_mode(
 
 def test_arrivals_have_a_seed_of_their_own_and_processes_and_cores_come_from_grid_and_host(settings: Any) -> None:
     settings.CLIENT_CPUS = [2, 3]
-    plan = _plan(running_grid(settings=(1,), class_names=("short",), load=ClosedTerms(processes=2)))
+    plan = _plan(running_grid(settings=(4,), class_names=("short",), load=ClosedTerms(processes=2)))
     assert plan.seed != plan.arrival_seed
     assert (plan.processes, plan.client_cpus) == (2, (2, 3))
 
