@@ -169,7 +169,8 @@ def what_next(grid: Grid, cells: Sequence[Cell]) -> str:
     waiting = [c for c in cells if c.status == Cell.Status.QUEUED]
     running = next((c for c in cells if c.status == Cell.Status.RUNNING), None)
     if not waiting:
-        return ""
+        search = running is not None and grid.mode == Mode.SEARCH
+        return _("After this measurement the search decides which setting it tries next.") if search else ""
     following = waiting[0]
     if running is None:
         return following.reason or _("A worker of this host will take the next cell: %(at)s, %(name)s.") % {

@@ -25,7 +25,7 @@ from benchmarks.access import AUTHORIZE, EVERYONE, OPERATE, RUN, STOP, allow, co
 from benchmarks.gates import NOT_SAFE
 from benchmarks.models import Authorization, Cell, Conditions, Grid
 from benchmarks.permits import in_force
-from benchmarks.records import kept_calibration, modes
+from benchmarks.records import kept_calibration, modes, search_answer
 from benchmarks.records.modes import Mode
 from benchmarks.run_forms import (
     HOURS_OFFERED,
@@ -100,6 +100,7 @@ def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
         "authorization": queries.live_authorization(grid),
         "conditions": grid.conditions.filter(phase=Conditions.Phase.BEFORE).first(),
         "calibration": kept_calibration.read(grid.calibration),
+        "answer": search_answer.words(answer) if (answer := search_answer.read(grid.answer)) else "",
         "resumable": _resumable(grid, cells),
     }
     htmx = bool(getattr(request, "htmx", False))

@@ -79,7 +79,7 @@ class GridEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a grid is. `eta_s` is None when nothing is left to run."""
+    """How far a grid is. `eta_s` is None when nothing is left to run, and for a search, which may end at any time."""
 
     version: int
     status: str
@@ -238,12 +238,12 @@ FINISHED = (Cell.Status.MEASURED, Cell.Status.STOPPED, Cell.Status.NOT_RUN)
 def progress(grid: Grid) -> Progress:
     cells = list(grid.cells.order_by("position").only("status", "setting", "class_name", "progress", "started_at"))
     finished = sum(c.status in FINISHED for c in cells)
-    left = len(cells) - finished
+    left, known = len(cells) - finished, grid.mode != Mode.SEARCH
     return Progress(
         version=grid.progress_version,
         status=grid.status,
         cells_total=len(cells),
         cells_finished=finished,
         running=next((c for c in cells if c.status == Cell.Status.RUNNING), None),
-        eta_s=left * (grid.window_s + grid.warmup_s + 1) if left and grid.finished_at is None else None,
+        eta_s=left * (grid.window_s + grid.warmup_s + 1) if left and known and grid.finished_at is None else None,
     )

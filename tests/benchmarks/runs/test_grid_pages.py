@@ -325,3 +325,22 @@ def test_the_live_page_names_a_stage_by_its_mode(signed_in, team, load, settings
     claims.beat(claim=taken, progress={"phase": "calibrating"})
     text = " ".join(browser.get(address).content.decode().split())
     assert (f"Now: short requests, {stage}" in text, "whose true times are known" in text) == (True, True)
+
+
+def test_the_live_page_of_a_search_promises_no_end_and_shows_its_answer(signed_in, team):
+    grid = running_grid(
+        runtime=_runtime(team),
+        settings=(1, 4),
+        class_names=("short",),
+        load=SearchTerms(most_cells=2),
+        limits=factories.make_limits(),
+    )
+    address, browser = reverse("grid-live", args=[grid.pk]), signed_in("viewer")
+    taken = claim(grid)
+    text = browser.get(address).content.decode()
+    assert ("the search decides which setting it tries next" in text, "min left" in text) == (True, False)
+    record(taken, summary(setting=1, ok=400))
+    assert "2 offered" in browser.get(address).content.decode()
+    record(claim(grid), summary(setting=2, ok=400), content=b"second")
+    text = browser.get(address).content.decode()
+    assert "Indeterminate: the budget of 2 measurements ended" in text

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from benchmarks import claims, queries, worker
 from benchmarks.engine.summary_types import CellSummary
@@ -46,7 +47,9 @@ def _summary(grid: Grid) -> CellSummary:
     return found
 
 
-def test_one_workload_in_every_way_leaves_the_figures_of_each(endpoint: str, here: Path) -> None:
+def test_one_workload_in_every_way_leaves_the_figures_of_each_and_all_stand_on_one_page(
+    endpoint: str, here: Path, client: Client
+) -> None:
     runtime = factories.make_runtime(
         endpoint=endpoint, model_name="headroom-simulated-demo", dialect="openai_completions"
     )
@@ -73,6 +76,11 @@ def test_one_workload_in_every_way_leaves_the_figures_of_each(endpoint: str, her
     kept = [kept_calibration.read(grid.calibration) for grid in (closed, opened, micro, static)]
     assert all(one is not None and one.agrees for one in kept)
     assert [one.reused_from for one in kept if one] == [None, None, opened.pk, opened.pk]
+    client.force_login(factories.make_user(runtime.team, "viewer"))
+    page = client.get(f"/workloads/{workload.slug}/{workload.version}/modes/").content.decode()
+    assert [f"/grids/{grid.pk}/" in page for grid in (closed, opened, micro, static)] == [True] * 4
+    for grid in (closed, opened, micro, static):
+        assert client.get(f"/grids/{grid.pk}/").status_code == 200
 
 
 def test_a_search_runs_cell_by_cell_through_the_worker_to_an_answer(endpoint: str, here: Path) -> None:
