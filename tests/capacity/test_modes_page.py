@@ -241,6 +241,8 @@ def test_a_closed_grid_is_judged_as_before_and_shows_the_client_too() -> None:
     assert 'id="gates"' in html
     assert 'id="client"' in html
     assert "closed loop</dd>" in html
+    assert _modes(grid) in html
+    assert _modes(grid) in _get(grid, grid.workload.get_absolute_url())
 
 
 ANSWERS: list[tuple[Answer, Callable[[str], bool]]] = [

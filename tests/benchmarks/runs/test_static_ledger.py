@@ -21,7 +21,7 @@ from benchmarks.models import Attempt, Cell, Grid
 from benchmarks.records import parquet
 from benchmarks.records.calibration import Limits
 from benchmarks.records.kept_calibration import Kept, Need
-from benchmarks.records.modes import StaticTerms
+from benchmarks.records.modes import ClosedTerms, StaticTerms, Terms
 from tests import factories
 from tests.benchmarks.runs.installation import PYTHON, ROOT
 from tests.benchmarks.runs.made import claim, record, running_grid, states, summary
@@ -128,6 +128,18 @@ def test_a_stopped_batch_goes_on_from_its_ledger_when_the_grid_does(endpoint: st
     assert found.static_batch is not None
     assert (found.static_batch.done, found.static_batch.resumed) == (ITEMS, 1)
     assert not ledger.exists()
+
+
+@pytest.mark.parametrize(
+    ("load", "most"), [(ClosedTerms(), claims.MOST_INTERRUPTIONS), (StaticTerms(items=4), claims.MOST_OF_A_LEDGER)]
+)
+def test_a_batch_may_be_interrupted_far_more_often_than_a_window_that_starts_anew(load: Terms, most: int) -> None:
+    grid = running_grid(settings=(4,), class_names=("short",), load=load)
+    for _ in range(most - 1):
+        claims.interrupt(claim=claim(grid), reason="killed")
+    assert states(grid) == ["queued"]
+    claims.interrupt(claim=claim(grid), reason="killed")
+    assert states(grid) == ["interrupted"]
 
 
 def test_only_a_ledger_whose_result_is_stored_is_cleared_away(here: Path) -> None:
