@@ -37,7 +37,8 @@ PAGES = {
 KINDS = (
     r"/hosts/(?!new/)[\w-]+/", r"/hosts/[\w-]+/edit/", r"/runtimes/[\w-]+/\d+/", r"/runtimes/[\w-]+/\d+/edit/",
     r"/workloads/[\w-]+/\d+/", r"/workloads/[\w-]+/\d+/edit/",
-    r"/workloads/[\w-]+/\d+/modes/", r"/grids/new/\?workload=\d+&mode=\w+", r"/objectives/[\w-]+/\d+/", r"/objectives/[\w-]+/\d+/edit/",
+    r"/workloads/[\w-]+/\d+/modes/", r"/grids/new/\?workload=\d+&mode=\w+",
+    r"/objectives/[\w-]+/\d+/", r"/objectives/[\w-]+/\d+/edit/",
     r"/grids/\d+/", r"/grids/\d+/live/", r"/grids/\d+/propose/", r"/authorisations/\d+/", r"/approvals/\d+/",
     r"/statements/[\w-]+/", r"/v/[\w-]+/\w+/", r"/docs/[\w-]+/", r"/grids/new/\?from=\d+",
 )  # fmt: skip
