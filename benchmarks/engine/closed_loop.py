@@ -35,10 +35,10 @@ async def _keep_asking(cell: Cell, slot: Slot, after_s: float) -> None:
         await cell.pause(after_s)
     last: Prepared | None = None
     while not cell.stopping:
-        prepared = cell.take(last)
+        t_ns = time.monotonic_ns()  # due as soon as the slot is free
+        prepared = cell.take(last) if t_ns < cell.window_end_ns else None
         if prepared is None:
             return
-        t_ns = time.monotonic_ns()
         exchange = await slot.ask((Due(prepared, t_ns, cell.phase_at(t_ns)),), prepared.body)
         cell.finished(exchange)
         last = prepared

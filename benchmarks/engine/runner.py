@@ -280,7 +280,7 @@ class Cell:
             self.end(f"ceiling: {self.plan.max_wall_s:g} s of wall time", Outcome.UNFINISHED)
         elif self._window_end_ns is not None and now_s * NS >= self._window_end_ns:
             self._halt(self._window_end_ns)
-        elif self._stage is Stage.WARMUP and self._window_start_ns is not None:
+        elif self._stage in (Stage.WARMUP, Stage.WARM) and self._window_start_ns is not None:
             if now_s * NS >= self._window_start_ns:
                 self._enter_window()
         elif self._stage is Stage.WARMUP and self._warmup_is_over(now_s - self._began_s):
