@@ -222,7 +222,7 @@ class Connection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if self._surplus:
             return
-        if status < 200 and status != SWITCHING_PROTOCOLS:
+        if 100 <= status < 200 and status != SWITCHING_PROTOCOLS:
             self._headers = []
             return
         self._status = status

@@ -87,6 +87,20 @@ def test_whatever_retry_after_says_it_is_a_wait_or_nothing(value, seconds):
     assert found is None if seconds is None else found == pytest.approx(seconds, rel=1e-3)
 
 
+@pytest.mark.parametrize("cut", [False, True], ids=["in one read", "in many"])
+@pytest.mark.parametrize(
+    "status, outcome",
+    [("000", Outcome.MALFORMED), ("099", Outcome.MALFORMED), ("100", Outcome.OK), ("199", Outcome.OK), ("299", Outcome.MALFORMED),
+     ("600", Outcome.SERVER_ERROR), ("999", Outcome.SERVER_ERROR)],
+)  # fmt: skip
+def test_only_a_status_of_one_hundred_and_some_is_followed_by_the_real_answer(status, outcome, cut):
+    interim = status.startswith("1")
+    raw = b"HTTP/1.1 %s X\r\n%s\r\n" % (status.encode(), b"" if interim else b"content-length: 2\r\n")
+    raw += GOOD if interim else b"{}" + GOOD
+    record = one(*([s for byte in raw for s in (bytes((byte,)), Pause(0))] if cut else [raw]))
+    assert (record.outcome, record.http_status) == (outcome, 200 if interim else int(status)), record.detail
+
+
 # ── counts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
