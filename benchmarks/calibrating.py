@@ -50,6 +50,7 @@ ANSWERS = ((15, 4), (63, 12), (255, 32), (MOST_OFFERED, 64))
 """(up to this much offered, tokens of an answer): few streams need short answers to make enough of them."""
 STEP_S, WAIT_S = 0.02, 0.04
 STARTS_WITHIN_S = 20.0
+MOST_WHY = 80
 _LOOKED_BACK = 20
 
 
@@ -127,9 +128,10 @@ def keep(grid: Grid, need: Need, tries: Sequence[Calibration], *, engine_version
 
 
 def refusal(kept: Kept) -> str:
-    """Why the grid does not start, and what to do."""
+    """Why the grid does not start, and what to do, in the 300 letters that a reason may have."""
+    why = kept.why if len(kept.why) <= MOST_WHY else f"{kept.why[:MOST_WHY]}…"
     return (
-        f"The load client does not measure truly enough on this host: {kept.why} ({len(kept.tries)} tries at "
+        f"The load client does not measure truly enough on this host: {why} ({len(kept.tries)} tries at "
         f"{kept.need.offered_concurrency} offered). Free its cores of other work, pin it with HEADROOM_CLIENT_CPUS, or use "
         "more generator processes; then go on."
     )

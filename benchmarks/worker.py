@@ -87,17 +87,18 @@ def run_cell(claim: Claim) -> bool:
         claims.give_back(claim=claim, reason=f"The workload cannot be read: {error}")
         return True
     with _folder(claim) as folder:
-        watch = _calibrated(claim, cell.grid, folder)
-        if watch is None:
-            watch = _run_plan(claim, plan, folder)
-        return not watch.out_of_touch
+        proved, watch = _calibrated(claim, cell.grid, folder)
+        out_of_touch = watch.out_of_touch
+        if proved:
+            out_of_touch |= _run_plan(claim, plan, folder).out_of_touch
+        return not out_of_touch
 
 
-def _calibrated(claim: Claim, grid: Grid, folder: Path) -> _Watch | None:
-    """None when the client of this grid is proved; else what was seen while it was not, with the attempt ended."""
+def _calibrated(claim: Claim, grid: Grid, folder: Path) -> tuple[bool, _Watch]:
+    """Whether the client of this grid is proved, and what was seen meanwhile; where it is not, the attempt has ended."""
     need = calibrating.need_of(grid)
     if calibrating.settled(grid, need, at=timezone.now()):
-        return None
+        return True, _Watch()
     watch, tries, version = _Watch(), list[Calibration](), ""
     while not watch.pulse.lost and not watch.pulse.stop and len(tries) < calibrating.TRIES:
         inside = folder / f"calibration-{len(tries) + 1}"
@@ -112,15 +113,14 @@ def _calibrated(claim: Claim, grid: Grid, folder: Path) -> _Watch | None:
         if found.ok:
             break
     if watch.pulse.lost:
-        return watch
+        return False, watch
     if watch.pulse.stop:
         claims.give_back(claim=claim, reason=watch.pulse.reason)
-        return watch
+        return False, watch
     kept = calibrating.keep(grid, need, tries, engine_version=version, worker=claim.worker)
-    if kept.agrees:
-        return None
-    claims.give_back(claim=claim, reason=calibrating.refusal(kept))
-    return watch
+    if not kept.agrees:
+        claims.give_back(claim=claim, reason=calibrating.refusal(kept))
+    return kept.agrees, watch
 
 
 def _run_plan(claim: Claim, plan: CellPlan, folder: Path) -> _Watch:

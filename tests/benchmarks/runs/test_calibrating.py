@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils import timezone
 from msgspec.structs import replace
 
-from benchmarks import calibrating, worker
+from benchmarks import calibrating, runs, worker
 from benchmarks.engine.plan import Fixed
 from benchmarks.models import Event, Grid
 from benchmarks.records import kept_calibration
@@ -129,7 +130,10 @@ def test_the_refusal_says_by_how_much_and_what_to_do() -> None:
     words = calibrating.refusal(kept)
     assert "TTFT error p99 3.20 ms, allowed 2 (3 tries at 8 offered)" in words
     assert "HEADROOM_CLIENT_CPUS" in words
-    assert len(words) <= 300
+    long = replace(UNTRUE, why="x" * 500)
+    for kept in (kept, _keep(factories.make_grid(settings=(1,)), _need(offered_concurrency=1024), long)):
+        assert len(calibrating.refusal(kept)) <= 300
+        assert calibrating.refusal(kept).endswith("then go on.")
 
 
 @pytest.mark.parametrize(
@@ -174,14 +178,43 @@ def test_the_worker_calibrates_against_a_simulator_of_its_own_before_the_first_c
     grid = running_grid(settings=(2,), class_names=("short",))
     taken = claim(grid)
     with worker._folder(taken) as folder:
-        ended = worker._calibrated(taken, grid, folder)
+        proved, _ = worker._calibrated(taken, grid, folder)
     kept = kept_calibration.read(Grid.objects.get(pk=grid.pk).calibration)
     assert kept is not None
     assert kept.last is not None
     assert (kept.last.n > 10, kept.engine_version != "", kept.need.offered_concurrency) == (True, True, 2), kept
-    assert kept.agrees is (ended is None)
+    assert kept.agrees is proved
     assert states(grid) == (["running"] if kept.agrees else ["not_run"])
     assert timezone.now() - kept.at < timedelta(minutes=5)
+
+
+def test_above_the_limits_the_grid_does_not_start_after_three_tries_and_can_go_on_later(settings: Any) -> None:
+    """No client is true to a millionth of a millisecond."""
+    settings.CALIBRATION_LIMITS_MS = {"ttft_error_p99_ms": 1e-6, "gap_error_p99_ms": 1e-6}
+    grid = running_grid(settings=(1, 8), class_names=("short",))
+    assert worker.run_cell(claim(grid))
+    grid.refresh_from_db()
+    kept = kept_calibration.read(grid.calibration)
+    assert kept is not None
+    assert (kept.agrees, len(kept.tries), kept.limits.ttft_error_p99_ms) == (False, calibrating.TRIES, 1e-6)
+    assert (states(grid), grid.status, grid.stop_reason) == (["not_run"] * 2, "stopped", calibrating.refusal(kept))
+    assert set(grid.cells.values_list("reason", flat=True)) == {calibrating.refusal(kept)}
+    assert grid.cells.first().progress.get("spent") == {"requests": 0, "tokens": 0}  # type: ignore[union-attr]
+    runs.resume(grid=grid, by=grid.drawn_by)
+    assert states(grid) == ["queued"] * 2
+
+
+def test_a_simulator_that_does_not_start_is_a_try_without_figures_and_its_words_are_kept(
+    settings: Any, tmp_path: Path
+) -> None:
+    settings.BASE_DIR = tmp_path  # there is no benchmarks package here
+    environment = worker._environment(None)
+    with (
+        pytest.raises(calibrating.CalibrationFailedError, match="it said nothing"),
+        calibrating.simulator(tmp_path, environment),
+    ):
+        raise AssertionError("it started")
+    assert "No module named" in (tmp_path / "simulator.stderr").read_text()
 
 
 def test_a_stop_during_the_calibration_ends_it_and_starts_no_cell() -> None:
@@ -189,6 +222,7 @@ def test_a_stop_during_the_calibration_ends_it_and_starts_no_cell() -> None:
     taken = claim(grid)
     Grid.objects.filter(pk=grid.pk).update(stop_requested="cancel", stop_reason="Stopped by owner (cancel).")
     with worker._folder(taken) as folder:
-        assert worker._calibrated(taken, grid, folder) is not None
+        proved, watch = worker._calibrated(taken, grid, folder)
+    assert (proved, watch.pulse.stop) == (False, "cancel")
     assert states(grid) == ["not_run"]
     assert Grid.objects.get(pk=grid.pk).calibration is None
