@@ -131,9 +131,9 @@ def test_the_refusal_says_by_how_much_and_what_to_do() -> None:
     assert "TTFT error p99 3.20 ms, allowed 2 (3 tries at 8 offered)" in words
     assert "HEADROOM_CLIENT_CPUS" in words
     long = replace(UNTRUE, why="x" * 500)
-    for kept in (kept, _keep(factories.make_grid(settings=(1,)), _need(offered_concurrency=1024), long)):
-        assert len(calibrating.refusal(kept)) <= 300
-        assert calibrating.refusal(kept).endswith("then go on.")
+    for told in (kept, _keep(factories.make_grid(settings=(1,)), _need(offered_concurrency=1024), long)):
+        assert len(calibrating.refusal(told)) <= 300
+        assert calibrating.refusal(told).endswith("then go on.")
 
 
 @pytest.mark.parametrize(
