@@ -221,6 +221,21 @@ def test_the_load_does_not_fall_between_warm_up_and_window_and_neither_counts_fo
     assert found.of_class("short").e2e_s.p50.n == found.scheduled
 
 
+# ── complaint 6: the schedule is kept ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.2])
+def test_two_hundred_a_second_are_all_offered_at_their_own_times(tmp_path, pause_s):
+    """Complaint 6: relative sleeps made 183.5 of them. However slow the answers, the n-th is due n times 5 ms after the
+    first, and each has its record."""
+    slow = [SSE_HEAD + piece(TEXT), Pause(pause_s), piece(finish() + DONE) + LAST_CHUNK]
+    left = run_cell(tmp_path, slow, load=OpenLoop(Constant(200.0)), offered_concurrency=128, window_s=1.5)
+    found = left.summary.open_loop
+    assert (found.planned, found.requested_per_s, len(left.records)) == (300, 200.0, 300)
+    assert left.due_s == pytest.approx([n * 0.005 for n in range(300)], abs=1e-6)
+    assert all(r.t_sent_ns >= r.t_scheduled_ns for r in left.records)
+
+
 # ── complaint 5: a wait inside the client ──────────────────────────────────────────────────────────────────────────
 
 

@@ -191,7 +191,7 @@ def test_a_server_that_refuses_the_option_is_told_apart_from_one_that_is_full():
     "told, cut", [(8000, 0), (7600, 0), (7599, 1), (4096, 1), (0, 1), (None, 0), (40_000, 0)], ids=str
 )
 def test_a_prompt_counted_shorter_than_intended_was_cut(told, cut):
-    """Report 33, complaints 10 and 11: intended 8,000, the server reports 4,096. More than intended is shown, not cut."""
+    """Report 33, complaints 10 and 11: intended 8,000, counted 4,096. More than intended is shown, not cut."""
     of_class = a_class(prompt_tokens=Fixed(8000))
     counts = event({"choices": [], "usage": {"prompt_tokens": told, "completion_tokens": 2}})
     records, _ = ask([stream(TEXT, finish(), counts, DONE)], classes=(of_class,))
@@ -206,6 +206,30 @@ def test_ollama_tells_no_prompt_count_where_all_was_cached_and_that_is_no_cut_pr
     records, _ = ask(chunks(SPELLINGS["ollama_chat"], end), dialect="ollama_chat")
     assert records[0].prompt_tokens == known
     assert short_of(records, dialect="ollama_chat").truncated_prompts == 0
+
+
+def counted(**details: object) -> bytes:
+    counts = {"prompt_tokens": 8, "completion_tokens": 2, "prompt_tokens_details": details or None}
+    return finish() + event({"choices": [], "usage": counts})
+
+
+CACHED = [
+    ("openai_chat", counted(cached_tokens=7), 7),
+    ("openai_chat", counted(cached_tokens=0), 0),
+    ("openai_chat", counted(), None),
+    ("openai_chat", finish() + usage(8, 2), None),
+    ("llamacpp_completion", event({"content": "", "stop": True, "stop_type": "eos", "timings": {"cache_n": 7}}), 7),
+    ("llamacpp_completion", event({"content": "", "stop": True, "stop_type": "eos"}), None),
+    ("ollama_chat", line({"done": True, "done_reason": "stop", "eval_count": 2}), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect, ending, cached", CACHED)
+def test_what_the_server_took_from_its_cache_is_kept_where_it_says_so(dialect, ending, cached):
+    """Report 34: a repeated prompt is 49 times faster. None told is not none taken."""
+    said = SPELLINGS[dialect]
+    record = one(*chunks(said, said.text, ending), dialect=dialect)
+    assert (record.outcome, record.cached_prompt_tokens) == (Outcome.OK, cached), record.detail
 
 
 # ── report 24, complaint 45: held back ─────────────────────────────────────────────────────────────────────────────
