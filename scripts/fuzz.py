@@ -104,7 +104,8 @@ def pure_case(rng: random.Random, seeds: answers.Seeds) -> tuple[bytes, str]:
     try:
         events, answer = heard(dialect, answers.pieces(rng, data))
         whole_events, whole = heard(dialect, [data])
-        if events != whole_events or len(answer.stamps) != len(whole.stamps):
+        said = (len(answer.stamps), answer.answer_text, answer.outcome(), answer.detail)
+        if events != whole_events or said != (len(whole.stamps), whole.answer_text, whole.outcome(), whole.detail):
             raise BrokenError("the events depend on how the stream was cut")
         OUTCOMES[judge(answer)] += 1
         items = [Answer() for _ in range(rng.randint(1, 3) if dialect.LISTS else 1)]

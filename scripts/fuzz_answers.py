@@ -176,9 +176,9 @@ def pieces(rng: random.Random, data: bytes, *, most: int = MOST_BYTES) -> list[b
 
 def served(rng: random.Random, seeds: Sequence[bytes]) -> Served:
     """A whole HTTP answer: a mutated body in a sound frame, an odd head, or bytes that were mutated as they stand."""
-    body = mutated(rng, seeds, times=(0, 0, 1, 1, 2, 5))
+    body = mutated(rng, seeds, times=(0, 0, 0, 1, 1, 2, 5))
     data = framed(rng, body)
-    if rng.random() < 0.35:
+    if rng.random() < 0.25:
         data = mutated(rng, [data], times=(1, 1, 2, 5))
     if rng.random() < 0.05:
         data = b"HTTP/1.1 103 Early\r\nlink: x\r\n\r\n" + data
@@ -189,9 +189,10 @@ def served(rng: random.Random, seeds: Sequence[bytes]) -> Served:
 
 
 def framed(rng: random.Random, body: bytes) -> bytes:
-    odd = rng.random() < 0.4
+    odd = rng.random() < 0.25
     lines = [b"HTTP/1.%d %s" % (rng.random() < 0.95, rng.choice(STATUSES) if odd else b"200 OK")]
-    lines.append(b"Content-Type: " + rng.choice(TYPES))
+    fitting = TYPES[3] if body[:1] == b"{" and b"\n" not in body else TYPES[0]
+    lines.append(b"Content-Type: " + (fitting if rng.random() < 0.7 else rng.choice(TYPES)))
     if rng.random() < 0.15:
         body, coding = gzip.compress(body), rng.choice((b"gzip", b"x-gzip", b"deflate"))
         lines.append(b"content-encoding: " + coding)
