@@ -55,7 +55,7 @@ chaos:           ## kills a worker in mid-cell again and again (CHAOS=8 make cha
 	$(BOOTSTRAP) dev
 	@$(PY) -m scripts.chaos
 
-fuzz:            ## mutated streams through the whole answer machine (FUZZ_S=60 make fuzz): no crash, no growth
+fuzz:            ## mutated answers, pure and over sockets (FUZZ_S=60 make fuzz): one outcome each, no crash, no hang, no growth
 	$(BOOTSTRAP) dev
 	@$(PY) -m scripts.fuzz
 

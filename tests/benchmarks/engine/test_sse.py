@@ -10,8 +10,15 @@ from benchmarks.engine.sse import Event, Parser
 
 
 def parse(*chunks: bytes) -> list[Event]:
-    parser = Parser()
-    return [event for chunk in chunks for event in parser.feed(chunk)]
+    """Both ways that a read may go, the one for reads of a single event and the one for all, to the same events."""
+    parser, short = Parser(), Parser()
+    found, shorter = [], []
+    for chunk in chunks:
+        found += parser.feed(chunk)
+        alone = short.one(chunk)
+        shorter += [Event(alone)] if alone else short.feed(chunk)
+    assert shorter == found
+    return found
 
 
 CASES = [
@@ -43,6 +50,30 @@ def test_events_of_a_stream_whole_and_byte_by_byte(raw, events):
 
 def test_a_carriage_return_at_the_end_of_a_read_makes_no_empty_line():
     assert parse(b"data: a\r", b"\ndata: b\r", b"\n\r", b"\n") == [Event(b"a\nb")]
+
+
+SHORT = [
+    ("one event", b"data: a\n\n", b"a"), ("two", b"data: a\n\ndata: b\n\n", b""), ("two lines", b"data: a\ndata: b\n\n", b""),
+    ("without a blank", b"data:a\n\n", b""), ("CRLF", b"data: a\r\n\r\n", b""), ("a CR inside", b"data: a\rb\n\n", b""),
+    ("half an end", b"data: a\n", b""), ("no end", b"data: a", b""), ("a comment", b": data: a\n\n", b""),
+    ("empty", b"data: \n\n", b""),
+    ("a named one", b"event: e\ndata: a\n\n", b""), ("nothing", b"", b""), ("an end alone", b"\n\n", b""),
+    ("its end first", b"\ndata: a", b""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("read, alone", [row[1:] for row in SHORT], ids=[row[0] for row in SHORT])
+def test_a_read_of_exactly_one_plain_event_takes_the_short_way_and_no_other(read, alone):
+    assert Parser().one(read) == alone
+
+
+@pytest.mark.parametrize("before", [b"data: x\n", b"event: e\n", b"da", b"data: x", b":", b"\xef\xbb"])
+def test_what_has_begun_bars_the_short_way_until_it_has_ended(before):
+    parser = Parser()
+    assert parser.feed(before) == []
+    assert parser.one(b"data: a\n\n") == b""
+    parser.feed(b"\n\n")
+    assert parser.one(b"data: a\n\n") == b"a"
 
 
 STREAMS = st.lists(
