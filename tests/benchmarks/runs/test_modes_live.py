@@ -89,5 +89,6 @@ def test_a_search_runs_cell_by_cell_through_the_worker_to_an_answer(endpoint: st
     grid = _run(runtime, workload, SearchTerms(most_cells=12), (4, 8), window_s=2.5)
     answer = search_answer.read(grid.answer)
     assert answer is not None
-    assert answer.measurements == grid.cells.count()
+    limited = sum(cell.summary.client.client_limited for cell in queries.evidence(grid).measured if cell.summary)
+    assert answer.measurements == grid.cells.count() - limited  # a busy machine may have made the client the bottleneck
     assert set(grid.cells.values_list("setting", flat=True)) <= set(range(1, 9))
