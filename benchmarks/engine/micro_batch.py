@@ -12,12 +12,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchmarks.engine import schedule
 from benchmarks.engine.alarm import Alarm
 from benchmarks.engine.dialects.base import Ask
 from benchmarks.engine.exchange import Due, Exchange
 from benchmarks.engine.load import MicroBatch
-from benchmarks.engine.open_loop import MOST_AT_ONCE, WORK_OFF_EVERY_S, Slots
+from benchmarks.engine.open_loop import MOST_AT_ONCE, WORK_OFF_EVERY_S, Slots, arrivals_ns
 from benchmarks.engine.runner import FAR_NS, Cell
 from benchmarks.engine.terms import BatchRecord
 from benchmarks.engine.wire import Slot
@@ -82,17 +81,16 @@ class Batcher:
 
     async def run(self) -> None:
         cell = self._cell
-        offsets = schedule.offsets_ns(self._load.arrivals, cell.horizon_s, cell.arrival_seed)
-        offsets = offsets[cell.shard.number :: cell.shard.of]
+        offsets = arrivals_ns(cell, self._load.arrivals)
         cell.build_ahead(at_most=min(len(offsets), 256))
         await self._slots.open_ahead()
         await cell.begin(window_from_s=cell.plan.warmup_s)
-        cell.plan_window_of(offsets)
+        due = cell.due_at(offsets)
         cell.on_stop(self._alarm.ring)
         freshen = asyncio.create_task(self._slots.freshen())
         try:
             async with self._asking:
-                await self._gather(deque((offsets + cell.began_ns).tolist()))
+                await self._gather(due)
                 await self._work_off()
         finally:
             freshen.cancel()

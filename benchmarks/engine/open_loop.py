@@ -12,10 +12,9 @@ import time
 from collections import deque
 from typing import NamedTuple
 
-from benchmarks.engine import schedule
 from benchmarks.engine.alarm import Alarm
 from benchmarks.engine.exchange import Due
-from benchmarks.engine.load import OpenLoop
+from benchmarks.engine.load import Arrivals, OpenLoop
 from benchmarks.engine.prompts import Prepared
 from benchmarks.engine.runner import FAR_NS, Cell
 from benchmarks.engine.wire import Slot
@@ -95,17 +94,16 @@ class Dispatcher:
 
     async def run(self) -> None:
         cell = self._cell
-        offsets = schedule.offsets_ns(self._load.arrivals, cell.horizon_s, cell.arrival_seed)
-        offsets = offsets[cell.shard.number :: cell.shard.of]
+        offsets = arrivals_ns(cell, self._load.arrivals)
         cell.build_ahead(at_most=min(len(offsets), 256))
         await self._slots.open_ahead()
         await cell.begin(window_from_s=cell.plan.warmup_s)
-        cell.plan_window_of(offsets)
+        due = cell.due_at(offsets)
         freshen = asyncio.create_task(self._slots.freshen())
         cell.on_stop(self._alarm.ring)
         try:
             async with self._asking:
-                await self._send_all(deque((offsets + cell.began_ns).tolist()))
+                await self._send_all(due)
                 await self._work_off()
         finally:
             freshen.cancel()
@@ -169,6 +167,14 @@ class Dispatcher:
         for due, _ in self._waiting:
             self._cell.never_sent(due)
         self._waiting.clear()
+
+
+def arrivals_ns(cell: Cell, arrivals: Arrivals) -> list[int]:
+    """This process's, in nanoseconds after the beginning, ascending."""
+    from benchmarks.engine.schedule import offsets_ns  # numpy, which a closed loop starts without
+
+    offsets: list[int] = offsets_ns(arrivals, cell.horizon_s, cell.arrival_seed).tolist()
+    return offsets[cell.shard.number :: cell.shard.of]
 
 
 async def drive(cell: Cell) -> None:

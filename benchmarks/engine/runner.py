@@ -12,9 +12,9 @@ import asyncio
 import contextlib
 import gc
 import time
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-
-import numpy as np
 
 from benchmarks.engine import health
 from benchmarks.engine.exchange import Due, Exchange
@@ -24,7 +24,6 @@ from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.progress import Progress, Stage
 from benchmarks.engine.prompts import Prepared
 from benchmarks.engine.recorder import Readings, Recorder
-from benchmarks.engine.schedule import Ints
 from benchmarks.engine.supply import Shard, Supply
 from benchmarks.engine.terms import BatchRecord, End, Outcome, Phase, Window
 from benchmarks.engine.wire import Slot, Target
@@ -82,7 +81,7 @@ class Cell:
         self._began_s = 0.0
         self._window_start_ns: int | None = None
         self._window_end_ns: int | None = None
-        self._due_ns: Ints | None = None
+        self._due_ns: list[int] | None = None
         self._issued = 0
         self._drained = False
 
@@ -211,9 +210,10 @@ class Cell:
             return Phase.WARMUP
         return Phase.WINDOW if t_ns < self._window_end_ns else Phase.AFTER
 
-    def plan_window_of(self, offsets_ns: Ints) -> None:
-        """Open loops: when arrivals are due, sent or not."""
-        self._due_ns = offsets_ns + self.began_ns
+    def due_at(self, offsets_ns: Sequence[int]) -> deque[int]:
+        """Arrivals on the clock, once the cell has begun; how many of them the window holds is told at the end."""
+        self._due_ns = [self.began_ns + offset for offset in offsets_ns]
+        return deque(self._due_ns)
 
     def finished(self, exchange: Exchange, *, slot_wait_ns: int = 0) -> None:
         """`slot_wait_ns`: how long it was due and no slot was free."""
@@ -383,8 +383,7 @@ class Cell:
     def _planned(self, window: Window | None) -> int | None:
         if self._due_ns is None or window is None:
             return None
-        low, high = np.searchsorted(self._due_ns, [window.start_ns, window.end_ns])
-        return int(high - low)
+        return bisect_left(self._due_ns, window.end_ns) - bisect_left(self._due_ns, window.start_ns)
 
     def progress(self) -> Progress:
         return self._recorder.progress(

@@ -11,7 +11,6 @@ from benchmarks.engine.dialects.table import DIALECTS
 from benchmarks.engine.load import Closed, MicroBatch, OpenLoop, StaticBatch
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.prompts import TASKS
-from benchmarks.engine.schedule import offsets_ns
 from benchmarks.engine.terms import Frame, Header
 
 MOST_PROCESSES = 64
@@ -83,6 +82,8 @@ def _load(plan: CellPlan) -> str:
             return "a micro-batch holds at least one item and waits no negative time"
     if plan.sessions is not None and not isinstance(load, OpenLoop):
         return "sessions run in a closed or an open loop"
+    from benchmarks.engine.schedule import offsets_ns  # numpy, which a closed loop starts without
+
     try:
         offsets_ns(load.arrivals, plan.warmup_s + plan.window_s, plan.arrival_seed or plan.seed)
     except ValueError as error:
