@@ -163,7 +163,8 @@ class Cell:
         self._stage = Stage.READY
         self._show(self.progress())
         begin_ns = await self._begin
-        await self.pause((begin_ns - time.monotonic_ns()) / NS)
+        while time.monotonic_ns() < begin_ns and not self.stopping:  # a loop's timer may ring half a millisecond early
+            await self.pause((begin_ns - time.monotonic_ns()) / NS)
         return begin_ns
 
     async def begin_whole(self, began_ns: int | None) -> None:
