@@ -197,11 +197,16 @@ def test_what_failed_is_not_asked_again_behind_anybodys_back(name):
 # ── report 16, complaints 9 and 43: nobody is lost ─────────────────────────────────────────────────────────────────
 
 
+BAD: dict[str, Script] = {
+    "reset": [Reset()], "closed": [Close()], "500": [plain(500, b"{}")], "cut": [stream(TEXT)],
+    "reset in the stream": [SSE_HEAD + piece(TEXT), Pause(0.02), Reset()],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "bad", [[Reset()], [Close()], [plain(500, b"{}")], [SSE_HEAD + piece(TEXT), Pause(0.02), Reset()], [stream(TEXT)]],
-    ids=["reset", "closed", "500", "reset in the stream", "cut"],
+    ("bad", "failures"), [(BAD["reset"], 0), *[(bad, 3) for bad in BAD.values()], (BAD["cut"], 10), (BAD["closed"], 10)],
+    ids=["none", *[f"3 {name}" for name in BAD], "10 cut", "10 closed"],
 )  # fmt: skip
-@pytest.mark.parametrize("failures", [0, 3, 10])
 def test_ten_requests_are_ten_outcomes(tmp_path, bad, failures):
     """Report 16, complaints 9 and 43: sent = ok + each class of failure, always shown."""
     scripts: list[Script] = [*[bad] * failures, *[SLOW_GOOD] * (10 - failures), SLOW_GOOD]
