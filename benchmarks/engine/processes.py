@@ -207,6 +207,7 @@ def worst(healths: Sequence[ClientHealth]) -> ClientHealth:
         loop_lag_max_ms=_most([h.loop_lag_max_ms for h in healths]),
         stalls=sum(h.stalls or 0 for h in healths),
         processes=len(healths),
+        cpu_wait_share=_most([h.cpu_wait_share for h in healths]),
     )
 
 

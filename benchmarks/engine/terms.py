@@ -160,7 +160,8 @@ class ClientHealth(msgspec.Struct, frozen=True, kw_only=True, tag="client_health
     the wait for a free slot, where as many were in flight as the plan allows, is not in it;
     `dispatch_p99_ms` what passed between the decision to send and the last byte written, `connect_p99_ms` what opening
     connections took, `connection_wait_share` the share of requests that waited for one. `stalls` counts lags of the
-    event loop above 5 ms.
+    event loop above 5 ms. `cpu_wait_share`: of the time in which the client had work, the part in which others had its
+    core; None where the system does not say.
     """
 
     loop_lag_p99_ms: float | None
@@ -174,6 +175,7 @@ class ClientHealth(msgspec.Struct, frozen=True, kw_only=True, tag="client_health
     loop_lag_max_ms: float | None = None
     stalls: int | None = None
     processes: int = 1
+    cpu_wait_share: float | None = None
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
