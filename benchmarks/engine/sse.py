@@ -39,15 +39,18 @@ class Parser:
         self._data: list[bytes] = []
         self._held = 0
         self._kind = b""
-        self._between = True  # nothing of an event has come yet
+        self._between = False  # after the first line, nothing of the next event has come yet
 
     def one(self, chunk: bytes) -> bytes:
         """The data of a read that is exactly one event of one `data: ` line, as nearly every read is; empty where it is
         anything else and `feed` must see it."""
-        if self._between and chunk.find(b"\n") == len(chunk) - 2 and chunk[:6] == b"data: " and chunk[-1:] == b"\n":
-            if b"\r" in chunk:
-                return b""
-            self._first_line = self._swallow_lf = False
+        if (
+            self._between
+            and chunk.find(b"\n") == len(chunk) - 2
+            and chunk.endswith(b"\n")
+            and chunk.startswith(b"data: ")
+            and b"\r" not in chunk
+        ):
             return chunk[6:-2]
         return b""
 
@@ -56,7 +59,6 @@ class Parser:
         if self._between and chunk[:6] == b"data: " and chunk[-2:] == b"\n\n" and b"\r" not in chunk:
             found = _plain(chunk)
             if found is not None:
-                self._first_line = self._swallow_lf = False
                 return found
         return self._feed(chunk)
 
@@ -84,7 +86,8 @@ class Parser:
                 self._field(line)
             else:
                 self._dispatch(events)
-        self._between = not (self._tail or self._data or self._kind)
+        begun = self._tail or self._data or self._kind or self._first_line or self._swallow_lf
+        self._between = not begun
         if self._held + len(self._tail) > MOST_EVENT_BYTES:
             raise TooLongError(f"an event of more than {MOST_EVENT_BYTES} bytes")
         return events
