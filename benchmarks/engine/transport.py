@@ -55,6 +55,8 @@ class OneConnection(httpx.AsyncBaseTransport):
         connection = self.usable()
         if connection is None:
             connection = self._connection = await self._connect(url, connect_timeout_s)
+            if not connection.is_open:
+                raise httpx.ConnectError("the connection ended before anything was sent")
         return connection
 
     def abort(self) -> None:

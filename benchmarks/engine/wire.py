@@ -171,8 +171,10 @@ class Slot:
             error = await self._as_task(exchange, self._opened())
             exchange.connect_ns += time.monotonic_ns() - began_ns
             connection = self._measured.usable()
-            if error is not None or connection is None or exchange.over.done():
+            if error is not None or exchange.over.done():
                 return error
+            if connection is None:
+                return httpx.ReadError("the connection ended before the request was sent")
         connection.send(self._target.bytes_of(body), exchange)
         return await exchange.over
 

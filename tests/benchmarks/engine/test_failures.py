@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
+import time
 import zlib
 
 import pytest
@@ -13,10 +15,13 @@ from benchmarks.engine import exchange, ndjson, sse
 from benchmarks.engine.answer import MOST_TOKENS
 from benchmarks.engine.columns import from_frames
 from benchmarks.engine.connection import MOST_BARE_BYTES
+from benchmarks.engine.exchange import Due
 from benchmarks.engine.heads import retry_after_s
 from benchmarks.engine.inflating import PORTION_BYTES, Inflater
+from benchmarks.engine.prompts import Workload
 from benchmarks.engine.summary import summarise
-from benchmarks.engine.terms import Outcome, TokenSource
+from benchmarks.engine.terms import Outcome, Phase, RequestRecord, TokenSource
+from benchmarks.engine.wire import Slot, Target
 from tests.benchmarks.engine.asking import ask, one
 from tests.benchmarks.engine.plans import a_header, a_plan
 from tests.benchmarks.engine.scripted import (
@@ -39,6 +44,7 @@ from tests.benchmarks.engine.scripted import (
 from tests.benchmarks.engine.test_wire import NOW
 
 EVENTS = delta(content="bebo") + delta(content=" loli") + finish() + usage(4, 2) + DONE
+LOOPS = {"asyncio": None, "uvloop": uvloop.new_event_loop}
 UNFINISHED = delta(content="bebo") + finish()
 
 
@@ -99,6 +105,33 @@ def test_only_a_status_of_one_hundred_and_some_is_followed_by_the_real_answer(st
     raw += GOOD if interim else b"{}" + GOOD
     record = one(*([s for byte in raw for s in (bytes((byte,)), Pause(0))] if cut else [raw]))
     assert (record.outcome, record.http_status) == (outcome, 200 if interim else int(status)), record.detail
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS.values(), ids=LOOPS)
+@pytest.mark.parametrize("greeting", [b"", b"\x16", plain(413, b"{}", "connection: close"), GOOD])
+def test_a_server_that_hangs_up_before_it_was_asked_is_a_connect_error_and_no_answer(greeting, loop_factory):
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(greeting)
+        writer.close()
+
+    async def run() -> list[RequestRecord]:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        plan = a_plan(base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", first_byte_timeout_s=2.0)
+        slot, workload, records = Slot(Target(plan)), Workload(plan), []
+        for index in range(3):
+            prepared = workload.build(index)
+            records += (await slot.ask((Due(prepared, time.monotonic_ns(), Phase.WINDOW),), prepared.body)).records()
+        await slot.close()
+        server.close()
+        return records
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        records = runner.run(run())
+    # What was said unasked may meet the request on its way, and is then the answer, as far as anybody can tell.
+    unasked = {Outcome.OK, Outcome.REFUSED, Outcome.MALFORMED} if greeting else set()
+    assert {record.outcome for record in records} <= {Outcome.CONNECT_ERROR} | unasked, records[0].detail
+    assert all(bool(record.detail) == (record.outcome is not Outcome.OK) for record in records)
+    assert not any(record.http_status is None and record.outcome is Outcome.TRUNCATED for record in records)
 
 
 # ── counts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
