@@ -86,8 +86,7 @@ class Parser:
                 self._field(line)
             else:
                 self._dispatch(events)
-        begun = self._tail or self._data or self._kind or self._first_line or self._swallow_lf
-        self._between = not begun
+        self._between = not (self._tail or self._data or self._kind or self._first_line or self._swallow_lf)
         if self._held + len(self._tail) > MOST_EVENT_BYTES:
             raise TooLongError(f"an event of more than {MOST_EVENT_BYTES} bytes")
         return events

@@ -64,7 +64,10 @@ SHORT = [
 
 @pytest.mark.parametrize("read, alone", [row[1:] for row in SHORT], ids=[row[0] for row in SHORT])
 def test_a_read_of_exactly_one_plain_event_takes_the_short_way_and_no_other(read, alone):
-    assert Parser().one(read) == alone
+    parser = Parser()
+    assert parser.one(read) == b""  # the first read may begin with a byte order mark
+    parser.feed(b":\n")
+    assert parser.one(read) == alone
 
 
 @pytest.mark.parametrize("before", [b"data: x\n", b"event: e\n", b"da", b"data: x", b":", b"\xef\xbb"])
