@@ -47,25 +47,29 @@ class BrokenError(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """One slot's life: what the server says to each request, cut in one way and, where that must not matter, in another."""
+    """One slot's life: what the server says to each request, cut in one way and, where that must not matter, in another.
+    An eager server speaks before it is asked."""
 
     dialect: str
     task: str
     items: int
     answers: tuple[Served, ...]
     recut: Served | None
+    eager: bool = False
 
     @classmethod
     def draw(cls, rng: random.Random, seeds: Seeds) -> Case:
         dialect = rng.choice(sorted(DIALECTS))
         first = served(rng, seeds[dialect if rng.random() < 0.8 else EVERY])
-        alone = first.end is not End.SILENCE and rng.random() < 0.7
+        eager = rng.random() < 0.05
+        alone = first.end is not End.SILENCE and not eager and rng.random() < 0.7
         return cls(
             dialect=dialect,
             task=rng.choice(sorted(TASKS)),
             items=rng.randint(1, 3) if DIALECTS[dialect].LISTS else 1,
             answers=(first,) if alone else (first, served(rng, seeds[dialect])),
             recut=Served(pieces(rng, first.data, most=MOST_PIECES), first.end) if alone else None,
+            eager=eager,
         )
 
     @property
@@ -86,8 +90,9 @@ class Case:
 class Paired(OneConnection):
     """Connects to a server at the other end of a socket pair, that plays one answer after the other."""
 
-    def __init__(self, answers: Sequence[Served]) -> None:
+    def __init__(self, answers: Sequence[Served], *, eager: bool) -> None:
         super().__init__(NO_TLS)
+        self._eager = eager
         self._answers = list(answers)
         self._servers: list[asyncio.Task[None]] = []
 
@@ -103,11 +108,12 @@ class Paired(OneConnection):
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError), sock:  # TimeoutError is one
             while self._answers:
-                async with asyncio.timeout(NEXT_S):
-                    if not await loop.sock_recv(sock, 16):
-                        return
+                if not self._eager:
+                    async with asyncio.timeout(NEXT_S):
+                        if not await loop.sock_recv(sock, 16):
+                            return
                 answer = self._answers.pop(0)
-                if answer.end is not End.RESET:  # who closes with something unread resets
+                if answer.end is not End.RESET and not self._eager:  # who closes with something unread resets
                     sock.recv(1 << 20)
                 for piece in answer.pieces:
                     await loop.sock_sendall(sock, piece)
@@ -166,7 +172,7 @@ class Wire:
 
     async def _played_out(self, case: Case, answers: Sequence[Served]) -> list[RequestRecord]:
         target = self._target(case)
-        slot = Slot(target, transport=Paired(answers))
+        slot = Slot(target, transport=Paired(answers, eager=case.eager))
         records: list[RequestRecord] = []
         try:
             for number in range(len(answers)):
