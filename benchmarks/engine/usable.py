@@ -12,6 +12,7 @@ from benchmarks.engine.load import Closed, MicroBatch, OpenLoop, StaticBatch
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.prompts import TASKS
 from benchmarks.engine.terms import Frame, Header
+from benchmarks.engine.wire import tls_context
 
 MOST_PROCESSES = 64
 
@@ -22,7 +23,7 @@ class BadPlanError(ValueError):
 
 def check(plan: CellPlan) -> None:
     """Raises BadPlanError with what is wrong."""
-    wrong = _unknown(plan) or _out_of_range(plan) or _load(plan) or _address(plan)
+    wrong = _unknown(plan) or _out_of_range(plan) or _load(plan) or _address(plan) or _connect(plan)
     if wrong:
         raise BadPlanError(wrong)
 
@@ -95,4 +96,19 @@ def _address(plan: CellPlan) -> str:
     parts = urlsplit(plan.base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return f"base_url {plan.base_url!r} is not an http or https address"
+    return ""
+
+
+def _connect(plan: CellPlan) -> str:
+    connect = plan.connect
+    if connect.proxy_url and urlsplit(connect.proxy_url).scheme not in ("http", "https"):
+        return f"proxy_url {connect.proxy_url!r} is not an http or https address"
+    if connect.unix_socket and (connect.proxy_url or connect.http2):
+        return "a unix socket is reached without proxy and over HTTP/1.1"
+    if not connect.ca_file and not connect.client_cert_file:
+        return ""
+    try:
+        tls_context(plan)
+    except OSError as error:  # ssl.SSLError is one
+        return f"ca_file, client_cert_file or client_key_file cannot be used: {error}"
     return ""

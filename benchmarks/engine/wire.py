@@ -202,13 +202,10 @@ class Slot:
     async def _through_httpx(self, exchange: Exchange, body: bytes) -> Exception | None:
         """The same request by a standard transport: the times are those of a coroutine that is woken late."""
         target = self._target
-        timeout = {"connect": target.plan.connect_timeout_s}
-        request = httpx.Request(
-            "POST", target.url, headers=target.headers, content=body, extensions={"timeout": timeout}
-        )
+        extensions = {"timeout": {"connect": target.plan.connect_timeout_s}, "trace": _Trace(exchange).note}
+        request = httpx.Request("POST", target.url, headers=target.headers, content=body, extensions=extensions)
         exchange.fresh_connection = True  # it cannot be told, and a standard transport resends by itself or not at all
         try:
-            exchange.sent(time.monotonic_ns())
             response = await self._transport.handle_async_request(request)
             try:
                 exchange.head(response.status_code, response.headers.raw, time.monotonic_ns())
@@ -223,6 +220,23 @@ class Slot:
             return error
         exchange.finish(None, time.monotonic_ns())
         return None
+
+
+class _Trace:
+    """What httpx's own transport tells on the way: when a connection was begun, and when the request was written."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._connecting_ns: int | None = None
+
+    async def note(self, event: str, _info: object) -> None:
+        now_ns = time.monotonic_ns()
+        if event.startswith("connection.connect") and event.endswith(".started"):
+            self._connecting_ns = now_ns
+        elif event.endswith(".send_request_headers.started") and self._connecting_ns is not None:
+            self._exchange.connect_ns, self._connecting_ns = now_ns - self._connecting_ns, None
+        elif event.endswith(".send_request_body.complete"):
+            self._exchange.sent(now_ns)
 
 
 def target_url(base_url: str, path: str) -> str:
