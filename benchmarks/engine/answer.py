@@ -7,7 +7,7 @@ and every event parsed. `[DONE]` alone is not success: several runtimes send it 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from itertools import pairwise
 
 from benchmarks.engine.failures import Failure
 from benchmarks.engine.terms import Outcome, TokenSource
@@ -140,7 +140,7 @@ class Answer:
     @property
     def gaps_us(self) -> bytes:
         """Between chunks with text, little-endian u32."""
-        return array("I", _gaps(self.stamps)).tobytes()
+        return _gaps(self.stamps).tobytes()
 
     def outcome(self) -> Outcome:
         """The verdict once no more will come."""
@@ -165,8 +165,10 @@ def _possible(count: int | None) -> int | None:
     return count if count is not None and 0 <= count <= MOST_TOKENS else None
 
 
-def _gaps(stamps: array[int]) -> Iterable[int]:
-    earlier = iter(stamps)
-    later = iter(stamps)
-    next(later, None)
-    return (min((b - a) // NS_PER_US, MOST_US) for a, b in zip(earlier, later, strict=False))
+def _gaps(stamps: array[int]) -> array[int]:
+    """A gap beyond what 32 bits hold, 71 minutes, is told as the longest that they do."""
+    gaps = [(later - earlier) // NS_PER_US for earlier, later in pairwise(stamps)]
+    try:
+        return array("I", gaps)
+    except OverflowError:
+        return array("I", [min(gap, MOST_US) for gap in gaps])

@@ -15,7 +15,7 @@ from benchmarks.engine.exchange import Exchange
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.terms import ClientHealth, RequestRecord
 
-LAG_EVERY_NS = 10_000_000
+LAG_EVERY_NS = 20_000_000
 GOLDEN = 0.6180339887498949  # its multiples fall evenly into every part of a step
 MAX_LAG_MS = 5.0
 MAX_LAG_OF_OBJECTIVE = 0.05

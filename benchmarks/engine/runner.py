@@ -31,7 +31,7 @@ from benchmarks.engine.wire import Slot, Target
 NS = 1_000_000_000
 MAX_WARMUP_S = 30.0
 WARMUP_TURNS = 2  # warm-up ends once this many requests per slot have finished, and warmup_s have passed
-TICK_S = 0.05
+TICK_S = 0.1
 PROGRESS_EVERY_S = 1.0
 BUILD_AHEAD_S = 0.15
 # While warm-up runs more requests are built at each tick, so that the window builds few; in the window only what is

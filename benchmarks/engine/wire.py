@@ -23,7 +23,7 @@ from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.terms import Outcome
 from benchmarks.engine.transport import OneConnection, serialised
 
-DEADLINES_EVERY_S = 0.05
+DEADLINES_EVERY_S = 0.1
 MEASURED = "headroom"
 
 
