@@ -18,7 +18,7 @@ import httpx
 Headers = list[tuple[bytes, bytes]]
 SWITCHING_PROTOCOLS = 101
 # Headers, trailers or chunk extensions without end must not take the client's memory.
-MOST_BARE_BYTES = 1024 * 1024
+MOST_BARE_BYTES = 256 * 1024
 NS = 1_000_000_000
 LINE_END = b"\r\n"
 MOST_LENGTH_DIGITS = 6
