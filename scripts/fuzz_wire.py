@@ -34,7 +34,7 @@ from benchmarks.engine.wire import Slot, Target
 from scripts.fuzz_answers import EVERY, MOST_PIECES, End, Seeds, Served, pieces, served
 
 LONG_S, SHORT_S = 20.0, 0.1
-NEXT_S = 0.02  # how long a server waits for another request
+NEXT_S = 0.02  # how long a server waits for a second request
 PATIENCE_S = 30.0  # beyond every limit: a request that ends later hangs
 MOST_COUNT = 2**53
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -105,14 +105,14 @@ class Paired(OneConnection):
         return connection
 
     async def _serve(self, sock: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
+        loop, patience_s = asyncio.get_running_loop(), PATIENCE_S
         with contextlib.suppress(OSError), sock:  # TimeoutError is one
             while self._answers:
                 if not self._eager:
-                    async with asyncio.timeout(NEXT_S):
+                    async with asyncio.timeout(patience_s):
                         if not await loop.sock_recv(sock, 16):
                             return
-                answer = self._answers.pop(0)
+                answer, patience_s = self._answers.pop(0), NEXT_S
                 if answer.end is not End.RESET and not self._eager:  # who closes with something unread resets
                     sock.recv(1 << 20)
                 for piece in answer.pieces:
