@@ -24,6 +24,8 @@ OPENED_AHEAD = 128
 # Connections that nothing has used for a while are opened anew in the quiet, so that the next burst finds them open.
 FRESHEN_EVERY_S = 1.0
 KEPT_FRESH = 32
+# Where free slots become fewer than these, as many more are opened before they are wanted.
+SPARE = 32
 MOST_AT_ONCE = 16
 WORK_OFF_EVERY_S = 0.01
 
@@ -43,15 +45,19 @@ class Slots:
         self._cell = cell
         self._left = most
         self._free: list[Slot] = []
-        self._debt: deque[asyncio.Future[Slot]] = deque()
+        self._opening: asyncio.Task[None] | None = None
 
     async def open_ahead(self) -> None:
-        count = min(OPENED_AHEAD, self._left)
-        slots = [self._new() for _ in range(count)]
+        await self._open_some(OPENED_AHEAD)
+
+    async def _open_some(self, at_most: int) -> None:
+        slots = [self._new() for _ in range(min(at_most, self._left))]
         await asyncio.gather(*(slot.open() for slot in slots))
-        self._free += slots
+        self._free = slots + self._free
 
     def free(self) -> Slot | None:
+        if len(self._free) <= SPARE and self._left > 0 and (self._opening is None or self._opening.done()):
+            self._opening = asyncio.create_task(self._open_some(SPARE))
         if self._free:
             return self._free.pop()
         return self._new() if self._left > 0 else None
@@ -60,13 +66,18 @@ class Slots:
         self._free.append(slot)
 
     async def freshen(self) -> None:
-        while not self._cell.stopping:
-            await self._cell.pause(FRESHEN_EVERY_S)
-            for slot in [slot for slot in self._free[-KEPT_FRESH:] if not slot.is_open]:
-                if slot in self._free:
-                    self._free.remove(slot)
-                    await slot.open()
-                    self._free.append(slot)  # the next to be taken
+        """Runs as long as the load does."""
+        try:
+            while not self._cell.stopping:
+                await self._cell.pause(FRESHEN_EVERY_S)
+                for slot in [slot for slot in self._free[-KEPT_FRESH:] if not slot.is_open]:
+                    if slot in self._free:
+                        self._free.remove(slot)
+                        await slot.open()
+                        self._free.append(slot)  # the next to be taken
+        finally:
+            if self._opening is not None:
+                self._opening.cancel()
 
     def _new(self) -> Slot:
         self._left -= 1

@@ -246,6 +246,15 @@ def test_a_burst_after_a_quiet_finds_its_connections_open_and_few_are_kept_so(tm
     assert left.server.accepted <= 128 + 2 * KEPT_FRESH
 
 
+def test_a_server_that_holds_its_answers_finds_connections_opened_before_they_are_wanted(tmp_path):
+    """More come to be in flight than were opened at the start; the window is not the client's fault for that."""
+    left = open_loop(tmp_path, [Pause(1.2), GOOD], arrivals=Constant(200.0), window_s=1.0, offered_concurrency=1000)
+    assert left.outcomes == {Outcome.OK: 200}
+    assert left.server.connections > 128
+    assert sum(record.connect_us > 0 for record in left.records) <= 2
+    assert left.columns.health.connection_wait_share <= 0.01
+
+
 def test_a_schedule_that_the_client_cannot_keep_is_offered_whole_and_answers_are_read_meanwhile(tmp_path):
     """Far more than this client sends in the time: lateness is debt, not silence."""
     left = open_loop(tmp_path, arrivals=Constant(8000.0), window_s=0.3, offered_concurrency=32)
