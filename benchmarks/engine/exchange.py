@@ -69,8 +69,8 @@ class Exchange:
     __slots__ = (
         "answer", "answers", "awaiting_answer", "batch", "connect_ns", "deadline_ns", "dialect", "expired",
         "fresh_connection", "gathered_ns", "held", "http_status", "idle_ns", "inflate", "items", "limits", "outcome", "over",
-        "parser", "refused", "resent", "retry_after_s", "slot", "streamed_bytes", "t_closed_ns", "t_headers_ns",
-        "t_ready_ns", "t_sent_ns", "told", "total_ns", "wanted_connection",
+        "parser", "refused", "resent", "retry_after_s", "slot", "streamed_bytes", "t_closed_ns",
+        "t_headers_ns", "t_ready_ns", "t_sent_ns", "told", "total_ns", "wanted_connection",
     )  # fmt: skip
 
     def __init__(self, items: Sequence[Due], dialect: Dialect, limits: Limits) -> None:
@@ -104,6 +104,11 @@ class Exchange:
         self.deadline_ns = self.total_ns
         self.over: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
+    @property
+    def can_wait(self) -> bool:
+        """Whether reads that hold whole events may be understood some at a time."""
+        return self.dialect.STREAMS and self.dialect.FRAMING is Framing.SSE
+
     def again(self) -> None:
         """Before the same request goes out on a fresh connection: nothing of an answer has come."""
         self.resent, self.t_sent_ns = True, None
@@ -133,15 +138,16 @@ class Exchange:
     def body(self, data: bytes, t_ns: int) -> None:
         if self.inflate is not None:
             self._inflated(self.inflate, data, t_ns)
-            return
-        parser = self.parser
-        if parser is None:
+        elif self.parser is None:
             self._hold(data, t_ns)
-            return
+        else:
+            self._read(self.parser, data, t_ns)
+
+    def _read(self, parser: Parser | ndjson.Parser, data: bytes, t_ns: int) -> None:
+        answer, event = self.answer, self.dialect.event
         self.streamed_bytes += len(data)
         if self.streamed_bytes > MOST_BODY_BYTES:
-            answer_is_too_long(self.answer)
-        answer, event = self.answer, self.dialect.event
+            answer_is_too_long(answer)
         alone = parser.one(data)
         if alone:
             event(answer, alone, b"", t_ns)

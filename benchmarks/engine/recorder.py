@@ -14,6 +14,7 @@ from benchmarks.engine.progress import Progress, Stage
 from benchmarks.engine.terms import NotReported, Outcome, Phase, Reading, RequestRecord
 
 NS = 1_000_000_000
+WRITTEN_TOGETHER = 6  # a fifth of a millisecond
 Readings = Callable[[], Iterable[Reading | NotReported]]
 
 
@@ -33,10 +34,10 @@ class Recorder:
         self._ok = 0
 
     def take(self, exchange: Exchange, slot_wait_ns: int) -> None:
-        """Its record is written as soon as the loop has nothing nearer to do."""
+        """Its record is written some at a time, which halves what one takes, at the latest at the next tick."""
         self.finished += len(exchange.items)
         self._unwritten.append((exchange, slot_wait_ns))
-        if len(self._unwritten) == 1:
+        if len(self._unwritten) == WRITTEN_TOGETHER:
             asyncio.get_running_loop().call_soon(self._write_next)
 
     def write_all(self) -> None:
@@ -48,7 +49,9 @@ class Recorder:
         self._writer.flush()
         await asyncio.to_thread(self._writer.sync)
 
-    def log_readings(self) -> None:
+    def catch_up(self) -> None:
+        """To the log, what has ended and what was read since."""
+        self.write_all()
         readings = []
         for found in self._take_readings():
             self._writer.append(found)
@@ -80,9 +83,9 @@ class Recorder:
         )
 
     def _write_next(self) -> None:
-        """One at a time: the loop looks at its sockets before the next."""
-        self._write_some(1)
-        if self._unwritten:
+        """The loop looks at its sockets before the next."""
+        self._write_some(WRITTEN_TOGETHER)
+        if len(self._unwritten) >= WRITTEN_TOGETHER:
             asyncio.get_running_loop().call_soon(self._write_next)
 
     def _write_some(self, count: int) -> None:

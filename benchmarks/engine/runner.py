@@ -264,7 +264,7 @@ class Cell:
             await self.pause(self._next_tick_s())
             now_s = time.monotonic()
             self._top_up(now_s)
-            self._recorder.log_readings()
+            self._recorder.catch_up()
             self._look(now_s)
             if now_s - shown_s >= PROGRESS_EVERY_S:
                 shown_s = now_s
@@ -351,7 +351,7 @@ class Cell:
                 for slot in self._slots:
                     slot.interrupt(Outcome.UNFINISHED)
             await asyncio.wait([driver], timeout=min(PROGRESS_EVERY_S, max(TICK_S, until_s - time.monotonic())))
-            self._recorder.log_readings()
+            self._recorder.catch_up()
             if not driver.done():
                 self._show(self.progress())
         driver.result()

@@ -59,6 +59,11 @@ class OneConnection(httpx.AsyncBaseTransport):
                 raise httpx.ConnectError("the connection ended before anything was sent")
         return connection
 
+    def read_all(self) -> None:
+        """Whoever waits for an answer is told of all that has come of it."""
+        if self._connection is not None:
+            self._connection.read_all()
+
     def abort(self) -> None:
         """Ends the connection and whatever is under way on it; nobody is told."""
         if self._connection is not None:

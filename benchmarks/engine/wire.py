@@ -120,6 +120,7 @@ class Slot:
         exchange = self._exchange
         if exchange is None or exchange.over.done():
             return
+        self._read_all()
         exchange.expire(outcome)
         if self._task is not None:
             self._task.cancel()
@@ -128,8 +129,14 @@ class Slot:
 
     def expire(self, now_ns: int) -> None:
         """The deadline of the request in flight has passed."""
-        if self._exchange is not None:
-            self.interrupt(self._exchange.limit_passed(now_ns))
+        self._read_all()
+        exchange = self._exchange
+        if exchange is not None and exchange.deadline_ns <= now_ns:  # by what was kept it may be later
+            self.interrupt(exchange.limit_passed(now_ns))
+
+    def _read_all(self) -> None:
+        if self._measured is not None:
+            self._measured.read_all()
 
     async def ask(self, items: Sequence[Due], body: bytes, *, gathered_ns: int | None = None) -> Exchange:
         """Sends one request for `items` and reads its answer to the end, whatever that is. Never raises for what a
@@ -175,7 +182,7 @@ class Slot:
                 return error
             if connection is None:
                 return httpx.ReadError("the connection ended before the request was sent")
-        connection.send(self._target.bytes_of(body), exchange)
+        connection.send(self._target.bytes_of(body), exchange, can_wait=exchange.can_wait)
         return await exchange.over
 
     async def _opened(self) -> Exception | None:
