@@ -21,10 +21,9 @@ from benchmarks.engine.wire import Slot
 
 NS = 1_000_000_000
 OPENED_AHEAD = 128
-# Connections that nothing has used for a while are opened anew in the quiet, so that the next burst finds them open.
+# So many free slots are kept open: opened anew after a quiet in which their connections expired, so that the next burst
+# finds them open, and more of them where the server holds its answers, before they are wanted.
 FRESHEN_EVERY_S = 1.0
-KEPT_FRESH = 32
-# Where free slots become fewer than these, as many more are opened before they are wanted.
 SPARE = 32
 MOST_AT_ONCE = 16
 WORK_OFF_EVERY_S = 0.01
@@ -50,13 +49,8 @@ class Slots:
     async def open_ahead(self) -> None:
         await self._open_some(OPENED_AHEAD)
 
-    async def _open_some(self, at_most: int) -> None:
-        slots = [self._new() for _ in range(min(at_most, self._left))]
-        await asyncio.gather(*(slot.open() for slot in slots))
-        self._free = slots + self._free
-
     def free(self) -> Slot | None:
-        if len(self._free) <= SPARE and self._left > 0 and (self._opening is None or self._opening.done()):
+        if self._is_short() and (self._opening is None or self._opening.done()):
             self._opening = asyncio.create_task(self._open_some(SPARE))
         if self._free:
             return self._free.pop()
@@ -70,14 +64,25 @@ class Slots:
         try:
             while not self._cell.stopping:
                 await self._cell.pause(FRESHEN_EVERY_S)
-                for slot in [slot for slot in self._free[-KEPT_FRESH:] if not slot.is_open]:
-                    if slot in self._free:
-                        self._free.remove(slot)
-                        await slot.open()
-                        self._free.append(slot)  # the next to be taken
+                if not all(slot.is_open for slot in self._free[-SPARE:]):
+                    await self._open_some(SPARE)
         finally:
             if self._opening is not None:
                 self._opening.cancel()
+
+    def _is_short(self) -> bool:
+        """Whether the next ones to be taken would soon be ones to be opened."""
+        if len(self._free) < SPARE:
+            return self._left > 0
+        return not self._free[-SPARE].is_open
+
+    async def _open_some(self, at_most: int) -> None:
+        """Those that were open once first; open ones are the next to be taken."""
+        slots = [slot for slot in self._free if not slot.is_open][-at_most:]
+        self._free = [slot for slot in self._free if slot not in slots]
+        slots += [self._new() for _ in range(min(at_most - len(slots), self._left))]
+        await asyncio.gather(*(slot.open() for slot in slots))
+        self._free = sorted(slots + self._free, key=lambda slot: slot.is_open)
 
     def _new(self) -> Slot:
         self._left -= 1
