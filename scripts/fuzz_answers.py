@@ -194,7 +194,7 @@ def framed(rng: random.Random, body: bytes) -> bytes:
     fitting = TYPES[3] if body[:1] == b"{" and b"\n" not in body else TYPES[0]
     lines.append(b"Content-Type: " + (fitting if rng.random() < 0.7 else rng.choice(TYPES)))
     if rng.random() < 0.15:
-        body, coding = gzip.compress(body), rng.choice((b"gzip", b"x-gzip", b"deflate"))
+        body, coding = gzip.compress(body, mtime=0), rng.choice((b"gzip", b"x-gzip", b"deflate"))
         lines.append(b"content-encoding: " + coding)
     if odd:
         lines += rng.sample(HEADS, rng.randint(1, 3))
