@@ -14,6 +14,7 @@ from scripts.stack import ROOT
 STREAMS = ROOT / "tests" / "data" / "streams"
 RECORDED = {"native_completion": "llamacpp_completion", "completions_stream": "openai_completions"}
 EVERY = "every"
+EVENT_END = b"\n\n\r\n"  # of an event, and of the chunk that it came in
 MOST_BYTES = 64 * 1024
 MOST_PIECES = 300  # over a socket each piece is a turn of the loop
 SNIPPETS = (
@@ -84,6 +85,8 @@ MADE: Seeds = {
         _events(_chat(role="assistant"), _chat(content="be\u2028bo"), _chat(content=" \U0001f600"), _ENDED, _USAGE) + _DONE,
         _events(_chat(reasoning_content="hm"), _chat(tool_calls=[{"function": {"name": "f", "arguments": "{}"}}]), _ENDED),
         json.dumps({"choices": [{"index": 0, "message": {"content": "bebo"}, "finish_reason": "stop"}]} | _COUNTS).encode(),
+        _events(*[_chat(content=f" be{n}") for n in range(40)], _ENDED, _USAGE) + _DONE,
+        _events(*[_chat(content=f" be{n}") for n in range(35)], {"error": {"message": "boom", "code": 500}}) + _DONE,
         b"event: error\ndata: it broke\n\n",
     ],
     "openai_completions": [
@@ -174,6 +177,14 @@ def pieces(rng: random.Random, data: bytes, *, most: int = MOST_BYTES) -> list[b
     return found
 
 
+def cut(rng: random.Random, data: bytes) -> list[bytes]:
+    """An answer as reads: often an event each, as most streams come, else in any pieces."""
+    ends = data.replace(EVENT_END, EVENT_END + b"\0cut\0").split(b"\0cut\0")
+    if rng.random() < 0.4 and 1 < len(ends) <= MOST_PIECES:
+        return [piece for piece in ends if piece]
+    return pieces(rng, data, most=MOST_PIECES)
+
+
 def served(rng: random.Random, seeds: Sequence[bytes]) -> Served:
     """A whole HTTP answer: a mutated body in a sound frame, an odd head, or bytes that were mutated as they stand."""
     body = mutated(rng, seeds, times=(0, 0, 0, 1, 1, 2, 5))
@@ -185,7 +196,7 @@ def served(rng: random.Random, seeds: Sequence[bytes]) -> Served:
     if rng.random() < 0.05:
         data += framed(rng, rng.choice(seeds))  # what nobody asked for
     ends = rng.choices(tuple(End), weights=(70, 20, 9, 1))
-    return Served(pieces(rng, data, most=MOST_PIECES), ends[0])
+    return Served(cut(rng, data), ends[0])
 
 
 def framed(rng: random.Random, body: bytes) -> bytes:
@@ -209,6 +220,7 @@ def framed(rng: random.Random, body: bytes) -> bytes:
 
 def chunked(rng: random.Random, body: bytes) -> bytes:
     found = bytearray()
-    for piece in pieces(rng, body, most=100):
+    by_event = [event + b"\n\n" for event in body.split(b"\n\n") if event]
+    for piece in by_event if rng.random() < 0.5 else pieces(rng, body, most=100):
         found += b"%x%s\r\n%s\r\n" % (len(piece), rng.choice((b"", b"", b";a=b")), piece)
     return bytes(found) + b"0\r\n" + rng.choice((b"", b"", b"x-trailer: 1\r\n")) + b"\r\n"

@@ -31,7 +31,7 @@ from benchmarks.engine.tasks import TASKS
 from benchmarks.engine.terms import Frame, Header, Outcome, Phase, RequestRecord, Window
 from benchmarks.engine.transport import OneConnection
 from benchmarks.engine.wire import Slot, Target
-from scripts.fuzz_answers import EVERY, MOST_PIECES, End, Seeds, Served, pieces, served
+from scripts.fuzz_answers import EVERY, End, Seeds, Served, cut, served
 
 LONG_S, SHORT_S = 20.0, 0.1
 NEXT_S = 0.02  # how long a server waits for a second request
@@ -68,7 +68,7 @@ class Case:
             task=rng.choice(sorted(TASKS)),
             items=rng.randint(1, 3) if DIALECTS[dialect].LISTS else 1,
             answers=(first,) if alone else (first, served(rng, seeds[dialect])),
-            recut=Served(pieces(rng, first.data, most=MOST_PIECES), first.end) if alone else None,
+            recut=Served(cut(rng, first.data), first.end) if alone else None,
             eager=eager,
         )
 
