@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.engine.attempts import Issued
-from benchmarks.engine.column_types import OUTCOMES, TOKEN_SOURCES, Bools, Floats, Gaps, Ints, Requests
+from benchmarks.engine.column_types import NO_TEXT, OUTCOMES, TOKEN_SOURCES, Bools, Floats, Gaps, Ints, Requests
 from benchmarks.engine.plan import ClassLimits, ClassPlan
 from benchmarks.engine.summary_types import ChunkGaps, ClassSummary
 from benchmarks.engine.terms import TokenSource, Window
@@ -43,10 +43,12 @@ def class_summary(
     valid, asked = requests.masked["valid"], requests.plain["asked_output_tokens"]
     tokens, prompts = requests.masked["output_tokens"], requests.masked["prompt_tokens"]
     is_valid = valid.known & (valid.values == 1)
+    # An embedding alone is ok without a finish_reason: it has no text that a task could judge, so ok is all it must be.
+    is_embedding = ok & ~valid.known & (requests.texts["finish_reason"].codes == NO_TEXT)
     intended = requests.plain["intended_prompt_tokens"]
     cut = ok & prompts.known & (prompts.values < (1 - LENGTH_TOLERANCE) * intended)
     short = ok & tokens.known & (tokens.values < (1 - LENGTH_TOLERANCE) * asked)
-    good = ok & is_valid & _inside_limits(length_class.limits, requests, graded)
+    good = ok & (is_valid | is_embedding) & _inside_limits(length_class.limits, requests, graded)
     window_s = 0.0 if window is None else (window.end_ns - window.start_ns) / NS
     return ClassSummary(
         class_name=length_class.name,

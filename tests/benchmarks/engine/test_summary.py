@@ -132,6 +132,13 @@ def test_a_wrong_answer_is_ok_but_not_good(valid, good):
     assert (found.success.hits, found.good.hits) == (1, good)
 
 
+@pytest.mark.parametrize("e2e_s, good", [(0.1, 1), (0.0999, 0)])
+def test_an_embedding_has_no_answer_to_judge_and_is_good_inside_its_limits(e2e_s, good):
+    whole = {"finish_reason": None, "valid": None, "t_first_ns": None, "t_answer_ns": None, "t_last_ns": None}
+    found = short(a_record(0, **whole), limits=ClassLimits(e2e_s=e2e_s), stream=False, dialect="openai_embeddings")
+    assert (found.good.hits, found.good.n, found.valid.n) == (good, 1, 0)
+
+
 def test_tokens_nobody_counted_cannot_prove_a_tpot_limit_but_one_token_cannot_break_it():
     limits = ClassLimits(tpot_s=1.0)
     assert short(a_record(0, output_tokens=None), limits=limits).good.hits == 0
