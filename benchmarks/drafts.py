@@ -179,7 +179,22 @@ def _mode_fault(spec: GridSpec) -> str | None:
             return (
                 f"One try of the search takes {each} cells, and it may run {most}. Allow more, or choose fewer classes."
             )
-        case OpenTerms(arrivals=ArrivalKind.REPLAY) | MicroTerms(arrivals=ArrivalKind.REPLAY):
-            if len(trace_offsets_s(spec.workload)) < 2:
-                return "The workload keeps no trace of arrivals to replay. Choose other arrivals, or import a trace."
+        case OpenTerms(arrivals=ArrivalKind.REPLAY):
+            return _replay_fault(spec, max(spec.setting_values))
+        case MicroTerms(arrivals=ArrivalKind.REPLAY, arrivals_per_min=rate_per_min):
+            return _replay_fault(spec, rate_per_min)
     return None
+
+
+def _replay_fault(spec: GridSpec, rate_per_min: int) -> str | None:
+    """A trace that ends inside the window would leave the rest of it without load."""
+    count = len(trace_offsets_s(spec.workload))
+    if count < 2:
+        return "The workload keeps no trace of arrivals to replay. Choose other arrivals, or import a trace."
+    lasts_s, needs_s = count * 60 / rate_per_min, spec.warmup_s + spec.window_s
+    if lasts_s >= needs_s:
+        return None
+    return (
+        f"The {count:,} arrivals that the workload keeps last {lasts_s:,.1f} s at {rate_per_min:,} a minute; warm-up and "
+        f"window take {needs_s:g} s. Choose fewer arrivals a minute, a shorter window, or a longer trace."
+    )

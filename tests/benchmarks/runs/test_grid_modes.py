@@ -139,6 +139,30 @@ def test_what_a_mode_lacks_is_said_when_the_grid_is_drawn(fields: dict[str, Any]
     assert not Grid.objects.exists()
 
 
+REPLAYED = OpenTerms(arrivals=ArrivalKind.REPLAY)
+
+
+@pytest.mark.parametrize(
+    ("load", "settings", "lasts_s"),
+    [
+        (REPLAYED, (60, 600), None),  # 60 arrivals and 6 s of warm-up and window
+        (REPLAYED, (60, 601), "6.0 s at 601 a minute"),
+        (MicroTerms(arrivals=ArrivalKind.REPLAY, arrivals_per_min=600), (8,), None),
+        (MicroTerms(arrivals=ArrivalKind.REPLAY, arrivals_per_min=1200), (8,), "3.0 s at 1,200 a minute"),
+    ],
+)
+def test_a_trace_that_would_end_inside_the_window_is_refused(
+    load: Terms, settings: tuple[int, ...], lasts_s: str | None
+) -> None:
+    runtime = _lists()
+    workload = factories.make_workload(runtime.team, arrivals_s=[n * 0.5 for n in range(60)])
+    if lasts_s is None:
+        assert factories.make_grid(runtime, workload, settings=settings, load=load).pk
+        return
+    with pytest.raises(DraftRefused, match=f"60 arrivals .* last {lasts_s}; warm-up and window take 6 s"):
+        factories.make_grid(runtime, workload, settings=settings, load=load)
+
+
 @pytest.mark.parametrize(("load", "drawn"), [(StaticTerms(), False), (OpenTerms(), True), (ClosedTerms(), True)])
 def test_conversations_run_in_loops_only(load: Terms, drawn: bool) -> None:
     runtime = factories.make_runtime()
