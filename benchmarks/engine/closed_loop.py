@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 
-from benchmarks.engine.exchange import Due
+from benchmarks.engine.exchange import Due, Exchange
 from benchmarks.engine.prompts import Prepared
 from benchmarks.engine.runner import Cell
 from benchmarks.engine.terms import Outcome
 from benchmarks.engine.wire import Slot
 
+NS = 1_000_000_000
 STAGGER_S = 0.5  # starts are spread over at most this long, so that the burst is not the measurement
 STAGGER_PER_SLOT_S = 0.01
 MAX_RETRY_AFTER_S = 30.0
@@ -42,7 +43,18 @@ async def _keep_asking(cell: Cell, slot: Slot, after_s: float) -> None:
         exchange = await slot.ask((Due(prepared, t_ns, cell.phase_at(t_ns)),), prepared.body)
         cell.finished(exchange)
         last = prepared
-        if exchange.outcome in PAUSE_AFTER:
-            await cell.pause(min(exchange.retry_after_s or REFUSED_PAUSE_S, MAX_RETRY_AFTER_S))
+        pause_s = pause_after_s(exchange)
+        if pause_s > 0:
+            await cell.pause(pause_s)
         if cell.plan.sessions and cell.plan.sessions.think_s and cell.has_next_turn(prepared):
             await cell.pause(cell.plan.sessions.think_s)
+
+
+def pause_after_s(exchange: Exchange) -> float:
+    """How long a slot waits after what became of its request: as long as the server asked, or a stated pause. Any other
+    failure pauses only where it came sooner than the pause would have ended."""
+    if exchange.outcome in PAUSE_AFTER:
+        return min(exchange.retry_after_s or REFUSED_PAUSE_S, MAX_RETRY_AFTER_S)
+    if exchange.outcome is Outcome.OK or exchange.t_closed_ns is None:
+        return 0.0
+    return REFUSED_PAUSE_S - (exchange.t_closed_ns - exchange.t_ready_ns) / NS

@@ -137,6 +137,21 @@ def test_a_rejected_slot_waits_before_it_asks_again(run, header, at_least_s, at_
     assert done.outcomes == {Outcome.REJECTED: len(starts)}
 
 
+@pytest.mark.parametrize(
+    "body, outcome",
+    [
+        (event({"error": {"message": "out of memory"}}), Outcome.IN_STREAM_ERROR),
+        (delta(content="bebo"), Outcome.TRUNCATED),
+        (finish() + DONE, Outcome.EMPTY),
+        (b"data: {\n\n", Outcome.MALFORMED),
+    ],
+)
+def test_a_server_that_fails_at_once_does_not_burn_the_offered_count(run, body, outcome):
+    done = run([SSE_HEAD + piece(body) + LAST_CHUNK], window_s=1.0, guard=NO_ERROR_LIMIT)
+    assert set(done.outcomes) == {outcome}
+    assert 2 <= len(done.records) <= 5
+
+
 def test_ten_requests_with_mixed_faults_are_all_accounted_for(run):
     error = {"error": {"message": "boom"}}
     scripts = [
