@@ -6,10 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.drafts import MIXED
+from benchmarks.engine.load import Constant
 from benchmarks.facts import worker_state
 from benchmarks.models import Membership, Role, Runtime, Workload
 from benchmarks.records import lengths, linter
-from benchmarks.records.modes import ClosedTerms, Mode, SearchTerms, Terms, in_flight, mode_of, requests_of
+from benchmarks.records.modes import (
+    ArrivalKind,
+    ClosedTerms,
+    MicroTerms,
+    Mode,
+    OpenTerms,
+    SearchTerms,
+    Terms,
+    in_flight,
+    mode_of,
+    requests_of,
+)
 from benchmarks.runtimes import terms
 from capacity.models import Objective
 
@@ -122,6 +134,7 @@ def _ticks(wish: Wish, settings: list[int], *, team_id: int, person_id: int) -> 
         found += [_worker(wish.runtime), *_queue(wish.runtime, wish.load, settings), *_read(wish.runtime)]
     if wish.workload is not None:
         found += _lengths(wish.workload)
+    found += _arrivals(wish.load)
     if wish.workload is not None and wish.objective is not None:
         found.append(_covered(wish.workload, wish.objective, wish.class_names))
     if wish.runtime is not None and wish.workload is not None:
@@ -191,6 +204,13 @@ def _lengths(workload: Workload) -> list[Tick]:
     if warned:
         return [Tick("warn", text) for text in warned]
     return [Tick("ok", f"{len(classes)} length classes, none identical")]
+
+
+def _arrivals(load: Terms) -> list[Tick]:
+    """A trace's own arrivals are looked at with its workload."""
+    if not isinstance(load, OpenTerms | MicroTerms) or load.arrivals != ArrivalKind.CONSTANT:
+        return []
+    return [Tick("warn", text) for text in linter.about_arrivals(Constant(1.0))]
 
 
 def _classes(workload: Workload) -> list[lengths.ClassLengths]:

@@ -202,3 +202,17 @@ def test_what_waits_in_the_runtime_is_said_where_the_mode_keeps_that_much_in_fli
     waits = [tick.text for tick in ticks if "wait in the runtime" in tick.text]
     assert len(waits) == (0 if said is None else 1)
     assert said is None or said in waits[0]
+
+
+@pytest.mark.parametrize(
+    ("load", "warned"),
+    [
+        (OpenTerms(arrivals=ArrivalKind.CONSTANT), True),
+        (MicroTerms(arrivals=ArrivalKind.CONSTANT), True),
+        (OpenTerms(arrivals=ArrivalKind.GAMMA), False),
+        (ClosedTerms(), False),
+    ],
+)
+def test_arrivals_at_equal_distances_are_warned_about(team: Team, operator: User, load: Terms, warned: bool) -> None:
+    ticks = plan_of(wish(team, load=load, settings=[4]), team_id=team.pk, person_id=operator.pk).ticks
+    assert any("equal distances" in tick.text for tick in ticks if tick.kind == "warn") == warned
