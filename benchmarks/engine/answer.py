@@ -1,7 +1,7 @@
 """From the events of one answer to its single outcome. Knows no socket and reads no clock: every time is an argument.
 
-The rule is docs/measuring: ok needs HTTP 200, content, a finish_reason that says how the text ended, no error event,
-and every event parsed. `[DONE]` alone is not success: several runtimes send it after an error.
+The rule is that of docs/evidence.md: ok needs HTTP 200, content, a finish_reason that says how the text ended, no error
+event, and every event parsed. `[DONE]` alone is not success: several runtimes send it after an error.
 """
 
 from __future__ import annotations

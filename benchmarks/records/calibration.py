@@ -3,7 +3,7 @@ own stamps are held against that truth. Pure: the worker starts both, and brings
 
 The error of a time to first token is what passed between the moment before the server's write and the client's stamp,
 plus what the client claims to have sent later than the server had it. The error of a gap is the difference between
-the client's and the server's. Limits are those of docs/measuring (2 ms and 1 ms at the 99th percentile).
+the client's and the server's. Limits are those of docs/load.md (2 ms and 1 ms at the 99th percentile).
 """
 
 from __future__ import annotations

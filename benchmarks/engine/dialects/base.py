@@ -64,7 +64,7 @@ class Dialect(Protocol):
 
     def whole(self, answers: Sequence[Answer], body: bytes, t_ns: int) -> None:
         """Takes a whole body: item i of the list asked goes to `answers[i]`. A server's count for the whole list goes to
-        the only answer, or to none: `answer.Totals` of the first keeps it."""
+        the only answer, or to none: the first keeps it by `count_of_list`."""
 
     def failure(self, body: bytes) -> Failure:
         """The error of a body that is not HTTP 200."""

@@ -1,8 +1,7 @@
 """OpenAI-shaped chat completions, as vLLM, SGLang, llama.cpp, TGI, LMDeploy and gateways speak them.
 
-Runtimes differ in where they put things (`facts` in docs/runtimes): reasoning text in `reasoning` or
-`reasoning_content`, usage on the last chunk, on each, or never, errors flat or nested. What is decoded here is already
-in one shape.
+Runtimes differ in where they put things: reasoning text in `reasoning` or `reasoning_content`, usage on the last chunk,
+on each, or never, errors flat or nested. What is decoded here is already in one shape.
 """
 
 from __future__ import annotations
