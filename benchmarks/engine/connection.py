@@ -106,7 +106,8 @@ class Connection(asyncio.Protocol):
             self.resume_writing()
 
     def abort(self) -> None:
-        """Ends it at once; nobody is told."""
+        """Ends it at once; nobody is told. It was the server's doing: it stalled, or spoke unasked."""
+        self.ended_by_server |= self.is_open
         self.is_open = False
         self._receiver, self._unsent, self._keeps = None, False, False
         self._transport.abort()
@@ -156,6 +157,10 @@ class Connection(asyncio.Protocol):
             for data, t_ns in zip(kept, times, strict=True):
                 if self._receiver is not None:
                     self._take(data, t_ns)
+
+    def is_quiet_since(self, t_ns: int) -> bool:
+        """Whether something is kept, and nothing came after `t_ns`."""
+        return bool(self._kept_ns) and self._kept_ns[-1] <= t_ns
 
     def _take(self, data: bytes, t_ns: int) -> None:
         receiver = self._receiver

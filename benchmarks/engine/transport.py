@@ -59,10 +59,11 @@ class OneConnection(httpx.AsyncBaseTransport):
                 raise httpx.ConnectError("the connection ended before anything was sent")
         return connection
 
-    def read_all(self) -> None:
-        """Whoever waits for an answer is told of all that has come of it."""
-        if self._connection is not None:
-            self._connection.read_all()
+    def read_all(self, quiet_since_ns: int | None = None) -> None:
+        """Whoever waits for an answer is told of all that has come of it; with a time, only if nothing has since."""
+        connection = self._connection
+        if connection is not None and (quiet_since_ns is None or connection.is_quiet_since(quiet_since_ns)):
+            connection.read_all()
 
     def abort(self) -> None:
         """Ends the connection and whatever is under way on it; nobody is told."""

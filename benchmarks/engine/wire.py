@@ -24,6 +24,7 @@ from benchmarks.engine.terms import Outcome
 from benchmarks.engine.transport import OneConnection, serialised
 
 DEADLINES_EVERY_S = 0.1
+DEADLINES_EVERY_NS = 100_000_000
 MEASURED = "headroom"
 
 
@@ -45,6 +46,8 @@ class Deadlines:
 
     def _look(self) -> None:
         now_ns = time.monotonic_ns()
+        for slot in tuple(self._waiting.values()):
+            slot.catch_up(now_ns)
         for exchange in [exchange for exchange in self._waiting if exchange.deadline_ns <= now_ns]:
             self._waiting[exchange].expire(now_ns)
         again = bool(self._waiting)
@@ -112,6 +115,11 @@ class Slot:
             with contextlib.suppress(httpx.RequestError):
                 await self._measured.open(self._target.url, self._target.plan.connect_timeout_s)
 
+    async def renew(self) -> None:
+        """After a pause: what expired in it is opened before it is wanted."""
+        if self._measured is not None and not self.is_open and not self._measured.ended_by_server:
+            await self.open()
+
     async def close(self) -> None:
         await self._transport.aclose()
 
@@ -133,6 +141,12 @@ class Slot:
         exchange = self._exchange
         if exchange is not None and exchange.deadline_ns <= now_ns:  # by what was kept it may be later
             self.interrupt(exchange.limit_passed(now_ns))
+
+    def catch_up(self, now_ns: int) -> None:
+        """The first text, and the end, bring the deadline nearer: where they may be among what is kept, it is read."""
+        if self._measured is not None and self._exchange is not None:
+            waits_for_text = self._exchange.awaiting_answer
+            self._measured.read_all(None if waits_for_text else now_ns - DEADLINES_EVERY_NS)
 
     def _read_all(self) -> None:
         if self._measured is not None:

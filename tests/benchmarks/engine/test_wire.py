@@ -114,6 +114,8 @@ def test_nobody_listening_is_a_connect_error():
 
 EARLY = {"first_byte_timeout_s": 0.4, "idle_timeout_s": 10.0}
 IDLE = {"first_byte_timeout_s": 10.0, "idle_timeout_s": 0.4}
+IDLE_IN_TIME = {"first_byte_timeout_s": 3.0, "idle_timeout_s": 0.4, "total_timeout_s": 3.0}
+ROLE = [SSE_HEAD + piece(delta(role="assistant")), Pause(0.1)]
 PINGS = [piece(b": ping\n\n"), Pause(0.1)] * 10
 SLOW = [
     ("no headers", [Hang()], EARLY, Outcome.FIRST_BYTE_TIMEOUT),
@@ -126,6 +128,7 @@ SLOW = [
     ),
     ("comments do not count as text", [SSE_HEAD, *PINGS, Hang()], EARLY, Outcome.FIRST_BYTE_TIMEOUT),
     ("text, then silence", [SSE_HEAD + piece(TEXT), Hang()], IDLE, Outcome.IDLE_TIMEOUT),
+    ("text in a read of its own, then silence", [*ROLE, piece(TEXT), Hang()], IDLE_IN_TIME, Outcome.IDLE_TIMEOUT),
     ("comments do not re-arm", [SSE_HEAD + piece(TEXT), *PINGS, Hang()], IDLE, Outcome.IDLE_TIMEOUT),
     ("text for ever", [SSE_HEAD, *[piece(TEXT), Pause(0.1)] * 30], {"total_timeout_s": 0.6}, Outcome.TOTAL_TIMEOUT),
     ("silence past the total limit", [Hang()], {"total_timeout_s": 0.2}, Outcome.TOTAL_TIMEOUT),
