@@ -70,7 +70,7 @@ class Herd:
         self._take_readings, self._show = take_readings, show
         self._latest = guard.Latest(values={})
         self._generators: list[Generator] = []
-        self._reason = ""
+        self._reason = self._word = ""
         self._began = self._window = False
 
     def command(self, words: str) -> None:
@@ -80,6 +80,8 @@ class Herd:
     async def run(self) -> End:
         """Up to and including the joined log's last frames. Raises RuntimeError when a process ended badly."""
         self._generators = [await self._spawn(number) for number in range(self._plan.processes)]
+        if self._word:  # asked for while there was nobody to tell
+            self._tell(self._word)
         everyone = asyncio.gather(*(generator.ended() for generator in self._generators))
         shown_s = time.monotonic()
         while not everyone.done():
@@ -134,6 +136,7 @@ class Herd:
 
     def _end(self, reason: str, word: str) -> None:
         if not self._reason or word == "cancel":
+            self._word = word
             self._tell(word)
         self._reason = self._reason or reason
 

@@ -159,6 +159,16 @@ def test_a_command_reaches_all_processes(tmp_path, url, word, outcomes):
     assert left.columns.window.end_ns - left.columns.window.start_ns < 50 * S
 
 
+@pytest.mark.parametrize("word", ["drain", "cancel"])
+def test_a_command_given_before_there_are_processes_sends_nothing(tmp_path, url, word):
+    child = start_program(a_cell(url, 2, window_s=60.0, max_wall_s=60.0), tmp_path)
+    child.stdin.write(f"{word}\n")
+    child.stdin.flush()
+    code, words, left = finish_program(child, tmp_path)
+    assert (code, words, left.records) == (0, "", [])
+    assert (left.columns.end.reason, left.columns.end.sent) == (f"stopped: {word} was asked for", 0)
+
+
 def wait_for(child: subprocess.Popen[str], stage: Stage) -> Progress:
     """Reads progress lines up to one of this stage."""
     while True:
