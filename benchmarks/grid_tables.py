@@ -211,7 +211,8 @@ def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
             _queued(now), _("at most %(n)s") % {"n": most} if waves else _("offered %(n)s") % {"n": most},
         ),
         LiveValue(
-            _("Failed"), share, _plain(failed), _("of %(n)s") % {"n": _plain(sent)}, guard.max_error_share, 0.1, "",
+            _("Failed"), share, _plain(failed), _("of %(n)s") % {"n": _plain(sent)} if sent is not None else "",
+            guard.max_error_share, 0.1, "",
             _("stop at %(share)s") % {"share": f"{guard.max_error_share or 0:.0%}"},
         ),
         _bytes(_("VRAM"), read.get("vram_used_bytes"), vram, limits.max_vram_share, _("no GPU reading")),

@@ -85,6 +85,7 @@ class Progress:
     status: str
     cells_total: int
     cells_finished: int
+    cells_measured: int
     running: Cell | None
     eta_s: float | None
 
@@ -244,6 +245,7 @@ def progress(grid: Grid) -> Progress:
         status=grid.status,
         cells_total=len(cells),
         cells_finished=finished,
+        cells_measured=sum(c.status == Cell.Status.MEASURED for c in cells),
         running=next((c for c in cells if c.status == Cell.Status.RUNNING), None),
         eta_s=left * (grid.window_s + grid.warmup_s + 1) if left and known and grid.finished_at is None else None,
     )

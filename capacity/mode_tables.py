@@ -71,12 +71,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a table: a setting and a class over its repeats, the values of each column in words."""
+    """One line of a table: a setting and a class over its repeats, the values of each column in words. `limited` is in
+    how many of the repeats the load client was the bottleneck."""
 
     setting: int
     label: str
     repeats: int
     values: tuple[str, ...]
+    limited: int = 0
 
 
 def table(grid: Grid, cells: Sequence[CellEvidence]) -> Table:
@@ -110,9 +112,12 @@ def lines(found: Sequence[Seen], columns: Sequence[Column]) -> list[Line]:
     for one in sorted(found, key=lambda s: (s.cell.setting, s.cell.position)):
         groups.setdefault((one.cell.setting, one.label), []).append(one)
     return [
-        Line(setting, label, len(group), tuple(_words(column, group) for column in columns))
+        Line(
+            setting, label, len(group), tuple(_words(column, group) for column in columns),
+            limited=sum(one.summary.client.client_limited for one in group),
+        )
         for (setting, label), group in groups.items()
-    ]
+    ]  # fmt: skip
 
 
 def plain(one: Seen, columns: Sequence[Column]) -> dict[str, Value]:
@@ -159,7 +164,7 @@ def _estimate(estimate: Estimate | None, factor: float = 1.0) -> Value:
 
 
 def _ratio(one: Seen) -> Value:
-    """The worst of the class's p95 over its limits; None where the objective has none that was timed."""
+    """The worst of the class's p95 over its limits; None where the objective has none."""
     if one.part is None:
         return None
     pairs = (
@@ -167,7 +172,8 @@ def _ratio(one: Seen) -> Value:
         (one.part.tpot_s.p95, one.limits.tpot_s),
     )  # fmt: skip
     known = [p95.value / limit for p95, limit in pairs if limit and p95.value is not None]
-    return max(known, default=None)
+    few = any(limit and p95.n for p95, limit in pairs)
+    return max(known, default=TOO_FEW if few else None)
 
 
 def _good(one: Seen) -> Value:

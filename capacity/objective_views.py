@@ -200,6 +200,8 @@ def _grid_page(
         **typed,
         "mode": mode,
         "class_names": [n for n in typed.get("class_names", []) if n in (*names, MIXED)] or names,
+        # What another way of loading left ticked is not on the page any more, so it is in no plan.
+        "setting_values": [n for n in typed.get("setting_values", []) if n in map(str, OFFERED[mode])],
     }
     wish = Wish(
         runtime=runtime,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 from collections.abc import Callable
@@ -211,6 +212,25 @@ def test_a_percentile_of_too_few_says_so_and_one_among_failures_too() -> None:
         table = mode_tables.table(grid, result_of(grid).evidence.cells)
         values = dict(zip([column.key for column in table.columns], table.lines[0].values, strict=True))
         assert values["late_p99_ms"] == said
+
+
+def test_a_window_that_the_client_limited_is_marked_beside_its_figures() -> None:
+    limited = ClientHealth(loop_lag_p99_ms=9.0, cpu_share=0.1, send_late_p99_ms=None, client_limited=True, why="lag")
+    true_grid, grid = _measured(Mode.STATIC), _measured(Mode.STATIC, client=limited, repeats=2)
+    for address in (grid.get_absolute_url(), _modes(grid)):
+        assert "client-limited in 2 of 2: no evidence" in _get(grid, address)
+    assert "client-limited" not in _get(true_grid, _modes(true_grid))
+
+
+def test_a_limit_that_too_few_were_timed_for_is_not_said_to_be_no_limit() -> None:
+    for n, said in ((2, "too few"), (0, "no limit")):
+        grid = _measured(Mode.OPEN)
+        one = mode_tables.seen(result_of(grid).evidence.cells, made.limits(), 30.0, grid.mode)[0]
+        assert one.part is not None
+        few = tail(np.full(n, 0.5))
+        part = replace(one.part, e2e_s=few, ttft_s=few, tpot_s=few)
+        line = mode_tables.lines([dataclasses.replace(one, part=part)], mode_tables.COLUMNS[Mode.OPEN])[0]
+        assert line.values[[c.key for c in mode_tables.COLUMNS[Mode.OPEN]].index("p95_over_objective")] == said
 
 
 # --- the result page -------------------------------------------------------------------------------------------------

@@ -81,6 +81,18 @@ def test_a_stopped_grid_keeps_what_it_measured_and_its_reason() -> None:
     assert "Not run: GPU temperature 91 C at 2" in html
 
 
+def test_a_grid_that_stopped_before_any_cell_promises_nothing_and_leads_to_where_it_is_gone_on_with() -> None:
+    grid = draft(warmup_s=0.5)
+    grid.cells.update(status="not_run", reason="The client is not true enough; then go on.")
+    Grid.objects.filter(pk=grid.pk).update(status="stopped", stop_reason="The client is not true enough; then go on.")
+    html = page(grid)
+    assert "Stopped: The client is not true enough; then go on.</b> 0 of 12 cells" in html
+    assert ("The grid stopped before any cell was measured." in html, "as it comes" in html) == (True, False)
+    assert "That is a result too" not in html
+    assert f'{reverse("grid-live", args=[grid.pk])}">Where it stopped' in html
+    assert "s after 0.5 s warm-up" in html
+
+
 def test_without_successes_no_setting_is_recommended_and_nothing_can_be_proposed() -> None:
     grid = stored.measure(draft(), lambda cell: stored.summary_of(cell, failed=30))
     html = page(grid, Role.OPERATOR)

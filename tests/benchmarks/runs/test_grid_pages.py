@@ -344,3 +344,19 @@ def test_the_live_page_of_a_search_promises_no_end_and_shows_its_answer(signed_i
     record(claim(grid), summary(setting=2, ok=400), content=b"second")
     text = browser.get(address).content.decode()
     assert "Indeterminate: the budget of 2 measurements ended" in text
+
+
+def test_a_grid_that_stopped_before_any_cell_says_that_none_was_measured(signed_in, team):
+    grid = factories.make_grid(_runtime(team), settings=(1, 2), class_names=("short",))
+    grid.cells.update(status="not_run", reason="too hot")
+    Grid.objects.filter(pk=grid.pk).update(status="stopped", stop_reason="too hot")
+    html = signed_in("viewer").get(reverse("grid-live", args=[grid.pk])).content.decode()
+    assert "2 of 2 cells finished, 0 of them measured." in html
+
+
+def test_a_running_cell_that_has_said_nothing_yet_has_failures_of_no_number(signed_in, team):
+    grid = factories.make_grid(_runtime(team), settings=(1,), class_names=("short",))
+    grid.cells.update(status="running", progress={})
+    Grid.objects.filter(pk=grid.pk).update(status="running")
+    html = signed_in("viewer").get(reverse("grid-live", args=[grid.pk])).content.decode()
+    assert ("Failed" in html, "of not yet" in html) == (True, False)

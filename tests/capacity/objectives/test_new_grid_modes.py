@@ -108,6 +108,14 @@ def test_a_mode_whose_fields_were_never_shown_is_not_drawn_with_values_that_nobo
     assert 'name="items" value="200"' in html
 
 
+def test_settings_of_another_way_of_loading_are_in_no_plan_once_they_are_off_the_page(
+    client: Client, form: dict[str, Any]
+) -> None:
+    for typed, cells in ((["4", "8"], "not known yet"), (["4", "60"], "1 (1 × 1 × 1)")):
+        html = page(client.post("/grids/new/", form | OPEN | {"action": "plan", "setting_values": typed}))
+        assert f"<dt>Cells</dt><dd>{cells}</dd>" in html
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
