@@ -167,14 +167,9 @@ def _check(spec: GridSpec) -> None:
 
 def _mode_fault(spec: GridSpec) -> str | None:
     """What the mode wants of the runtime, the workload or the number of cells, and does not get."""
-    if isinstance(spec.load, MicroTerms | StaticTerms) and spec.workload.turns > 1:
-        return "Conversations of several turns run in a closed or open loop. Choose a workload of single requests."
+    if found := turns_fault(spec.load, spec.workload) or dialect_fault(spec.load, spec.runtime):
+        return found
     match spec.load:
-        case MicroTerms() if spec.runtime.dialect not in LIST_DIALECTS:
-            return (
-                f"Micro-batching sends several items in one request, which {spec.runtime.get_dialect_display()} cannot "
-                "carry. Register the runtime with the dialect of completions or embeddings."
-            )
         case SearchTerms(most_cells=most) if most < (each := len(spec.class_names) * spec.repeats):
             return (
                 f"One try of the search takes {each} cells, and it may run {most}. Allow more, or choose fewer classes."
@@ -184,6 +179,23 @@ def _mode_fault(spec: GridSpec) -> str | None:
         case MicroTerms(arrivals=ArrivalKind.REPLAY, arrivals_per_min=rate_per_min):
             return _replay_fault(spec, rate_per_min)
     return None
+
+
+def turns_fault(load: Terms, workload: Workload) -> str | None:
+    """What keeps the workload from being loaded so."""
+    if not isinstance(load, MicroTerms | StaticTerms) or workload.turns == 1:
+        return None
+    return "Conversations of several turns run in a closed or open loop. Choose a workload of single requests."
+
+
+def dialect_fault(load: Terms, runtime: Runtime) -> str | None:
+    """What keeps the runtime from being loaded so."""
+    if not isinstance(load, MicroTerms) or runtime.dialect in LIST_DIALECTS:
+        return None
+    return (
+        f"Micro-batching sends several items in one request, which {runtime.get_dialect_display()} cannot carry. "
+        "Register the runtime with the dialect of completions or embeddings."
+    )
 
 
 def _replay_fault(spec: GridSpec, rate_per_min: int) -> str | None:

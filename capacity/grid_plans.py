@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.drafts import MIXED
+from benchmarks.drafts import MIXED, dialect_fault, turns_fault
 from benchmarks.engine.load import Constant
 from benchmarks.facts import worker_state
 from benchmarks.models import Membership, Role, Runtime, Workload
@@ -134,7 +134,7 @@ def _ticks(wish: Wish, settings: list[int], *, team_id: int, person_id: int) -> 
         found += [_worker(wish.runtime), *_queue(wish.runtime, wish.load, settings), *_read(wish.runtime)]
     if wish.workload is not None:
         found += _lengths(wish.workload)
-    found += _arrivals(wish.load)
+    found += [*_refused(wish), *_arrivals(wish.load)]
     if wish.workload is not None and wish.objective is not None:
         found.append(_covered(wish.workload, wish.objective, wish.class_names))
     if wish.runtime is not None and wish.workload is not None:
@@ -148,8 +148,19 @@ def _ticks(wish: Wish, settings: list[int], *, team_id: int, person_id: int) -> 
         found.append(
             Tick("warn", "No conditions yet. Without them no statement can be signed; they can be added on the grid.")
         )
+    if mode_of(wish.load) != Mode.CLOSED:
+        found.append(Tick("info", "Measured and shown, not judged yet: no recommendation and no statement come of it."))
     found.append(_authorizer(team_id, person_id))
     return found
+
+
+def _refused(wish: Wish) -> list[Tick]:
+    """What the draft would be refused for, said before it is drawn."""
+    faults = (
+        turns_fault(wish.load, wish.workload) if wish.workload is not None else None,
+        dialect_fault(wish.load, wish.runtime) if wish.runtime is not None else None,
+    )
+    return [Tick("bad", fault) for fault in faults if fault]
 
 
 def _worker(runtime: Runtime) -> Tick:

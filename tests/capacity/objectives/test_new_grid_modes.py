@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +23,8 @@ from benchmarks.records.modes import (
     Terms,
 )
 from capacity import objectives
-from capacity.grid_plans import plan_of
+from capacity.grid_plans import Tick, plan_of
+from capacity.mode_forms import DEFAULTS
 from tests.capacity.objectives.test_new_grid import page, wish
 from tests.factories import CLASSES, make_grid, make_hardware, make_runtime, make_team, make_user, make_workload
 
@@ -224,3 +226,33 @@ def test_what_waits_in_the_runtime_is_said_where_the_mode_keeps_that_much_in_fli
 def test_arrivals_at_equal_distances_are_warned_about(team: Team, operator: User, load: Terms, warned: bool) -> None:
     ticks = plan_of(wish(team, load=load, settings=[4]), team_id=team.pk, person_id=operator.pk).ticks
     assert any("equal distances" in tick.text for tick in ticks if tick.kind == "warn") == warned
+
+
+@pytest.mark.parametrize(
+    ("load", "turns", "dialect", "said"),
+    [
+        (MicroTerms(), 1, "openai_completions", []),
+        (MicroTerms(), 1, "openai_chat", ["Micro-batching sends several items"]),
+        (MicroTerms(), 2, "openai_completions", ["Conversations of several turns"]),
+        (StaticTerms(), 2, "openai_chat", ["Conversations of several turns"]),
+        (OpenTerms(), 2, "openai_chat", []),
+    ],
+)
+def test_the_plan_says_before_it_is_drawn_what_a_draft_would_be_refused_for(
+    team: Team, operator: User, load: Terms, turns: int, dialect: str, said: list[str]
+) -> None:
+    workload, runtime = make_workload(team), make_runtime(make_hardware(team), dialect=dialect)
+    workload.turns = turns
+    wanted = wish(team, load=load, settings=[4], runtime=runtime, workload=workload)
+    ticks = plan_of(wanted, team_id=team.pk, person_id=operator.pk).ticks
+    assert [" ".join(t.text.split()[: len(said[i].split())]) for i, t in enumerate(_bad(ticks))] == said
+
+
+def _bad(ticks: Sequence[Tick]) -> list[Tick]:
+    return [tick for tick in ticks if tick.kind == "bad" and "objective" not in tick.text]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_the_plan_of_a_way_of_loading_that_is_not_judged_says_so(team: Team, operator: User, mode: Mode) -> None:
+    ticks = plan_of(wish(team, load=DEFAULTS[mode], settings=[4]), team_id=team.pk, person_id=operator.pk).ticks
+    assert any("no recommendation and no statement" in tick.text for tick in ticks) == (mode != Mode.CLOSED)
