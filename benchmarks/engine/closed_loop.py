@@ -43,11 +43,13 @@ async def _keep_asking(cell: Cell, slot: Slot, after_s: float) -> None:
         exchange = await slot.ask((Due(prepared, t_ns, cell.phase_at(t_ns)),), prepared.body)
         cell.finished(exchange)
         last = prepared
-        pause_s = pause_after_s(exchange)
+        pause_s = max(0.0, pause_after_s(exchange))
+        if cell.plan.sessions and cell.has_next_turn(prepared):
+            pause_s += cell.plan.sessions.think_s
         if pause_s > 0:
             await cell.pause(pause_s)
-        if cell.plan.sessions and cell.plan.sessions.think_s and cell.has_next_turn(prepared):
-            await cell.pause(cell.plan.sessions.think_s)
+            if not cell.stopping:
+                await slot.renew()
 
 
 def pause_after_s(exchange: Exchange) -> float:

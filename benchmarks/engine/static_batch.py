@@ -159,6 +159,8 @@ class Lane:
         asked_s = [e.retry_after_s for e in exchanges if e.retry_after_s is not None]
         if asked_s or all(e.outcome is not Outcome.OK for e in exchanges):
             await self._cell.pause(min(max(asked_s, default=PAUSE_AFTER_FAILURES_S), MAX_RETRY_AFTER_S))
+            if not self._cell.stopping:
+                await asyncio.gather(*(slot.renew() for slot in self._slots))
 
 
 def _round_record(number: int, exchanges: Sequence[Exchange]) -> BatchRecord:

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import pytest
 
+from benchmarks.engine import transport
 from benchmarks.engine.load import Sessions
 from benchmarks.engine.terms import Outcome, RequestRecord
 from tests.benchmarks.engine.loads.running import MS, NO_ERROR_LIMIT, Left, run_cell
-from tests.benchmarks.engine.scripted import GOOD, Pause, plain
+from tests.benchmarks.engine.scripted import GOOD, Close, Hang, Pause, plain
 
 SLOW = [Pause(0.02), GOOD]
 
@@ -70,3 +71,25 @@ def test_a_stop_does_not_wait_for_the_thinking(tmp_path):
     left = sessions(tmp_path, think_s=30.0, window_s=0.4)
     assert [len(turns) for turns in by_session(left)] == [1, 1, 1]
     assert left.columns.end.complete
+
+
+@pytest.mark.parametrize("expiry_s, kept", [(4.0, True), (0.05, False)])
+def test_a_connection_that_expired_while_thinking_is_open_again_before_it_is_wanted(
+    tmp_path, monkeypatch, expiry_s, kept
+):
+    monkeypatch.setattr(transport, "KEEPALIVE_EXPIRY_S", expiry_s)
+    left = sessions(tmp_path, [GOOD], turns=50, think_s=0.15)
+    assert left.outcomes.keys() == {Outcome.OK}
+    assert (left.server.accepted == 3) == kept
+    assert {record.connect_us for record in left.records} == {0}
+    assert left.columns.health.connection_wait_share == 0.0
+
+
+@pytest.mark.parametrize("end", [Hang(), Close()])
+def test_a_server_that_stalls_or_hangs_up_is_not_a_client_that_waits_for_its_connection(tmp_path, end):
+    """What has to be opened after it is the server's doing."""
+    left = run_cell(
+        tmp_path, [GOOD, end], [end], offered_concurrency=2, window_s=1.0, first_byte_timeout_s=0.2, guard=NO_ERROR_LIMIT
+    )  # fmt: skip
+    assert any(record.connect_us for record in left.records)
+    assert left.columns.health.connection_wait_share == 0.0
