@@ -127,9 +127,10 @@ class Exchange:
             self.inflate = Inflater()
         elif head.encoding not in NOT_ENCODED and status == 200:
             self.answer.fail(Outcome.MALFORMED, f"content-encoding {head.encoding.decode('latin-1')} was not asked for")
+        if head.retry_after:  # under HTTP 200 too: an overload may be told inside the stream
+            self.retry_after_s = retry_after_s(head.retry_after, datetime.now(UTC))
         if status != 200:
             self.refused = head
-            self.retry_after_s = retry_after_s(head.retry_after, datetime.now(UTC))
         elif self.dialect.STREAMS and not head.is_json:
             self.parser = Parser() if self.dialect.FRAMING is Framing.SSE else ndjson.Parser()
         if self.parser is None:

@@ -88,6 +88,8 @@ def test_overload_told_inside_the_stream_is_a_rejection_until_text_has_come(dial
     before = one(said.head + piece(said.opening + said.busy) + LAST_CHUNK, dialect=dialect)
     after = one(said.head + piece(said.text + said.busy) + LAST_CHUNK, dialect=dialect)
     assert (before.outcome, after.outcome) == (Outcome.REJECTED, Outcome.IN_STREAM_ERROR)
+    told = said.head.replace(b"\r\n", b"\r\nretry-after: 7\r\n", 1) + piece(said.opening + said.busy) + LAST_CHUNK
+    assert (one(told, dialect=dialect).retry_after_s, before.retry_after_s) == (7.0, None)
 
 
 def test_twelve_of_twenty_rejected_are_in_the_error_share_and_in_no_time():
