@@ -1,8 +1,9 @@
 """A cell's summary: a pure function of its columns, so that anyone can recompute it from the evidence alone.
 
-Membership is by issue time: a request belongs to the window when it was issued inside it, wherever it ended. Failed
-requests are infinite in `e2e_s`, `ttft_s` and `tpot_s`, so refusing never improves a result; they are absent from the
-`_ok_` tails. Several attempts at one request are one request: its last attempt's outcome, its first attempt's due time.
+Membership is by the time of issue that was planned, t_scheduled: a request that was due inside the window belongs to it,
+whenever it was written and wherever it ended. Failed requests are infinite in `e2e_s`, `ttft_s` and `tpot_s`, so refusing
+never improves a result; they are absent from the `_ok_` tails. Several attempts at one request are one request: its last
+attempt's outcome, its first attempt's due time.
 """
 
 from __future__ import annotations
