@@ -94,7 +94,10 @@ class _StreamOptions(msgspec.Struct):
     continuous_usage_stats: bool = False
 
 
-_Length = Annotated[int, msgspec.Meta(ge=1)]
+# Far beyond every profile's context, and still made in a moment: what is asked is made before its length is judged.
+MOST_OUTPUT_TOKENS = 100_000
+_AtMost = Annotated[int, msgspec.Meta(le=MOST_OUTPUT_TOKENS)]
+_Length = Annotated[int, msgspec.Meta(ge=1, le=MOST_OUTPUT_TOKENS)]
 _Prompts = str | Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
@@ -116,7 +119,7 @@ class _Embed(msgspec.Struct):
 
 
 class _OllamaOptions(msgspec.Struct):
-    num_predict: int | None = None
+    num_predict: _AtMost | None = None
 
 
 class _Ollama(msgspec.Struct):
@@ -130,7 +133,7 @@ class _Ollama(msgspec.Struct):
 
 class _LlamaCpp(msgspec.Struct):
     prompt: str
-    n_predict: int | None = None
+    n_predict: _AtMost | None = None
     stream: bool = False
 
 
