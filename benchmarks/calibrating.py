@@ -132,7 +132,7 @@ def refusal(kept: Kept) -> str:
     why = kept.why if len(kept.why) <= MOST_WHY else f"{kept.why[:MOST_WHY]}…"
     return (
         f"The load client does not measure truly enough on this host: {why} ({len(kept.tries)} tries at "
-        f"{kept.need.offered_concurrency} offered). Free its cores of other work, pin it with HEADROOM_CLIENT_CPUS, or use "
+        f"{kept.need.offered_concurrency} in flight). Free its cores of other work, pin it with HEADROOM_CLIENT_CPUS, or use "
         "more generator processes; then go on."
     )
 

@@ -20,6 +20,7 @@ from benchmarks.engine.summary_types import CellSummary
 from benchmarks.models import Attempt, Authorization, Cell, Evidence, EvidenceChunk, Grid
 from benchmarks.permits import Refusal, in_force, permit
 from benchmarks.queries import limits_of
+from benchmarks.records.mode_words import stage_words
 from benchmarks.records.modes import Mode
 
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -309,8 +310,9 @@ def _store_evidence(claim: Claim, parquet: bytes, schema_version: int, requests:
 def _hold_back(cell: Cell, summary: CellSummary) -> None:
     """Marks what may not run after this cell: higher settings after a failed gate, its own too after a guard's stop."""
     waiting = Cell.objects.filter(grid_id=cell.grid_id, status__in=_WAITING)
-    stopped = gates.guard_stop(summary)
-    refused = stopped or gates.refusal(limits_of(cell.grid), summary, plans.mode_guard(cell.grid.mode))
+    stage, guard = stage_words(cell.grid.mode, cell.setting), plans.mode_guard(cell.grid.mode)
+    stopped = gates.guard_stop(summary, stage)
+    refused = stopped or gates.refusal(limits_of(cell.grid), summary, guard, stage)
     if refused is None:
         return
     beyond = Q(setting__gte=cell.setting) if stopped else Q(setting__gt=cell.setting)

@@ -18,26 +18,27 @@ GUARD = "guard:"
 _OURS = (Outcome.CANCELLED, Outcome.UNFINISHED)
 
 
-def refusal(limits: GridLimits, summary: CellSummary, guard: Guard | None = None) -> str | None:
-    """Why no higher setting may run after this cell, in words; None when it is safe to go on."""
+def refusal(limits: GridLimits, summary: CellSummary, guard: Guard | None = None, stage: str = "") -> str | None:
+    """Why no higher setting may run after this cell, in words; None when it is safe to go on. `stage` is the setting in
+    the words of its mode."""
     rule = guard or Guard()
     share = error_share(summary)
     if rule.max_error_share is not None and share is not None and share > rule.max_error_share:
-        return f"{share:.1%} of requests failed at {_at(summary)}, more than {rule.max_error_share:.0%}."
+        return f"{share:.1%} of requests failed at {_at(summary, stage)}, more than {rule.max_error_share:.0%}."
     if rule.max_p95_over_objective is None:
         return None
     ratio = worst_ratio(limits, summary)
     if ratio is not None and ratio > rule.max_p95_over_objective:
         shown = "among failed requests" if math.isinf(ratio) else f"{ratio:.2f} times the objective"
-        return f"p95 was {shown} at {_at(summary)}, more than {rule.max_p95_over_objective:g} times."
+        return f"p95 was {shown} at {_at(summary, stage)}, more than {rule.max_p95_over_objective:g} times."
     return None
 
 
-def guard_stop(summary: CellSummary) -> str | None:
+def guard_stop(summary: CellSummary, stage: str = "") -> str | None:
     """What the engine's guard said when it stopped this cell, with the setting; None when it did not."""
     if summary.complete or not summary.end_reason.startswith(GUARD):
         return None
-    return f"the guard stopped {_at(summary)}: {summary.end_reason.removeprefix(GUARD).strip()}"
+    return f"the guard stopped {_at(summary, stage)}: {summary.end_reason.removeprefix(GUARD).strip()}"
 
 
 def error_share(summary: CellSummary) -> float | None:
@@ -75,5 +76,5 @@ def _figure(estimate: Estimate) -> float | None:
     return estimate.value if estimate.value is not None else estimate.bound
 
 
-def _at(summary: CellSummary) -> str:
-    return f"{summary.offered_concurrency} offered, {summary.class_name}"
+def _at(summary: CellSummary, stage: str) -> str:
+    return f"{stage or f'{summary.offered_concurrency} offered'}, {summary.class_name}"

@@ -282,6 +282,8 @@ def _offered(grid: Grid) -> dict[str, object]:
     at_each = [modes.most_requests(terms, setting, each_s) for setting in grid.setting_values]
     # A search may stay at its highest setting; elsewhere each setting has as many cells as the others.
     requests = ceil(max(at_each) * cells if grid.mode == Mode.SEARCH else sum(at_each) * cells / max(1, len(at_each)))
+    # An open loop's arrivals are conversations, each of as many requests as it has turns.
+    requests *= grid.workload.turns if grid.mode == Mode.OPEN else 1
     longest = max((plans.largest_tokens(row) for row in grid.workload.classes.all()), default=1)
     now = timezone.localtime()
     return {

@@ -107,6 +107,8 @@ def _sent(wish: Wish, settings: list[int], each_s: float) -> tuple[float, float 
     if any(count is None for count in found):
         return None
     each = sum(count or 0.0 for count in found) * (wish.repeats or 0)
+    if wish.workload is not None and isinstance(wish.load, OpenTerms):
+        each *= wish.workload.turns
     if wish.workload is None:
         return each * len(wish.class_names), None
     lengths_of = _mean_tokens(_classes(wish.workload), wish.workload.turns)

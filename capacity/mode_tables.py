@@ -244,7 +244,7 @@ _MICRO = (
         lambda s: _times(s.summary.micro_batch.added_wait_max_s, 1000) if s.summary.micro_batch else None,
     ),
     Column(
-        "over_max_wait_items", "Over the wait allowed", "",
+        "over_max_wait_items", "Waited too long", "items",
         lambda s: s.summary.micro_batch.over_max_wait if s.summary.micro_batch else None, digits=0,
     ),
 )  # fmt: skip

@@ -62,7 +62,7 @@ WORDS: dict[Mode, ModeWords] = {
         "sent in time is kept as debt, never skipped.",
         setting="Arrivals a minute",
         short="Arrivals a minute",
-        definition="Requests that become due in a minute, whether or not earlier ones have ended.",
+        definition="Requests, or conversations, that begin in a minute, whether or not earlier ones have ended.",
         judged_by="Latency objectives from the planned start, and successful requests a minute",
         symbol="a",
     ),

@@ -128,7 +128,7 @@ def test_figures_limits_and_tries_stand_on_the_grid_and_in_an_event() -> None:
 def test_the_refusal_says_by_how_much_and_what_to_do() -> None:
     kept = _keep(factories.make_grid(settings=(1,)), _need(), UNTRUE, UNTRUE, UNTRUE)
     words = calibrating.refusal(kept)
-    assert "TTFT error p99 3.20 ms, allowed 2 (3 tries at 8 offered)" in words
+    assert "TTFT error p99 3.20 ms, allowed 2 (3 tries at 8 in flight)" in words
     assert "HEADROOM_CLIENT_CPUS" in words
     long = replace(UNTRUE, why="x" * 500)
     for told in (kept, _keep(factories.make_grid(settings=(1,)), _need(offered_concurrency=1024), long)):

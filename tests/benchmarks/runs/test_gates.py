@@ -31,6 +31,13 @@ def test_a_gate_refuses_only_past_its_edge(what, made, words):
     assert (answer is None) if words is None else words in (answer or "")
 
 
+@pytest.mark.parametrize(("stage", "said"), [("batches of 8", "at batches of 8, short"), ("", "at 4 offered, short")])
+def test_the_setting_is_named_by_the_word_of_its_mode(stage, said):
+    assert said in (gates.refusal(LIMITS, summary(p95_s=9.0, setting=4), stage=stage) or "")
+    guarded = summary(complete=False, end_reason="guard: hot", setting=4)
+    assert said.removeprefix("at ") in (gates.guard_stop(guarded, stage) or "")
+
+
 @pytest.mark.parametrize(
     ("complete", "reason", "stopped"),
     [

@@ -360,3 +360,15 @@ def test_a_running_cell_that_has_said_nothing_yet_has_failures_of_no_number(sign
     Grid.objects.filter(pk=grid.pk).update(status="running")
     html = signed_in("viewer").get(reverse("grid-live", args=[grid.pk])).content.decode()
     assert ("Failed" in html, "of not yet" in html) == (True, False)
+
+
+@pytest.mark.parametrize(("load", "times"), [(OpenTerms(max_in_flight=9), 3), (ClosedTerms(), 1)])
+def test_an_open_loop_of_conversations_is_offered_a_ceiling_for_all_their_turns(signed_in, team, load, times):
+    runtime, browser = _runtime(team), signed_in("host_owner")
+    offered = []
+    for turns in (1, 3):
+        work = factories.make_workload(team, turns=turns)
+        grid = factories.make_grid(runtime, work, settings=(60,), class_names=("short",), load=load)
+        page = browser.get(reverse("grid-authorize", args=[grid.pk]))
+        offered.append(page.context["form"].initial["max_requests"])
+    assert offered[1] == offered[0] * times

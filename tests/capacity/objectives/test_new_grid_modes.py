@@ -188,6 +188,14 @@ def test_a_turn_of_a_conversation_counts_all_before_it(team: Team, operator: Use
     assert plan_of(wanted, team_id=team.pk, person_id=operator.pk).tokens == pytest.approx(100 * 32 * times)
 
 
+def test_each_arrival_of_an_open_loop_is_a_conversation_of_as_many_requests_as_turns(
+    team: Team, operator: User
+) -> None:
+    for turns, requests in ((1, 105.0), (3, 315.0)):
+        wanted = wish(team, load=OpenTerms(), settings=[60], repeats=3, workload=make_workload(team, turns=turns))
+        assert plan_of(wanted, team_id=team.pk, person_id=operator.pk).requests == requests
+
+
 def test_the_mix_of_classes_counts_by_its_weights(team: Team, operator: User) -> None:
     load = StaticTerms(items=100)
     wanted = wish(team, load=load, settings=[1], class_names=["mixed"], repeats=1, workload=make_workload(team))
