@@ -218,7 +218,7 @@ def test_a_window_that_the_client_limited_is_marked_beside_its_figures() -> None
     limited = ClientHealth(loop_lag_p99_ms=9.0, cpu_share=0.1, send_late_p99_ms=None, client_limited=True, why="lag")
     true_grid, grid = _measured(Mode.STATIC), _measured(Mode.STATIC, client=limited, repeats=2)
     for address in (grid.get_absolute_url(), _modes(grid)):
-        assert "client-limited in 2 of 2: no evidence" in _get(grid, address)
+        assert "client-limited 2 of 2<br>no evidence" in _get(grid, address)
     assert "client-limited" not in _get(true_grid, _modes(true_grid))
 
 
