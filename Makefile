@@ -5,7 +5,7 @@ BOOTSTRAP = @command -v $(PYTHON) >/dev/null 2>&1 || { echo "headroom: no $(PYTH
 	$(PYTHON) scripts/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo real real-quality worker test-services test-browser test-real pictures chaos fuzz bench \
+.PHONY: help run test demo real real-quality worker test-services test-browser test-real pictures chaos fuzz bench load-claims \
 	format check-format lint types contracts check migrations ci vendor clean
 
 help:            ## this list
@@ -58,6 +58,10 @@ chaos:           ## kills a worker in mid-cell again and again (CHAOS=8 make cha
 fuzz:            ## mutated answers, pure and over sockets (FUZZ_S=60 make fuzz): one outcome each, no crash, no hang, no growth
 	$(BOOTSTRAP) dev
 	@$(PY) -m scripts.fuzz
+
+load-claims:     ## open loop, micro-batches and a static batch killed twenty times, at full length, with their figures
+	$(BOOTSTRAP) dev
+	@$(PY) -m tests.benchmarks.engine.loads.figures && $(PY) -m tests.benchmarks.engine.loads.kills
 
 bench:           ## what the load engine costs and how true its times are, beside C and its peers (PEERS=all make bench)
 	$(BOOTSTRAP) run

@@ -10,7 +10,17 @@ import msgspec
 from django.conf import settings
 
 from benchmarks.engine.load import Sessions
-from benchmarks.engine.plan import CellPlan, ClassLimits, ClassPlan, Distribution, Fixed, GridLimits, Guard, Quantiles
+from benchmarks.engine.plan import (
+    CellPlan,
+    ClassLimits,
+    ClassPlan,
+    Connect,
+    Distribution,
+    Fixed,
+    GridLimits,
+    Guard,
+    Quantiles,
+)
 from benchmarks.models import Cell, Dialect, LengthClass, Workload
 from benchmarks.permits import Permit
 from benchmarks.queries import MIXED, limits_of, terms
@@ -28,6 +38,7 @@ def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
     return CellPlan(
         label=f"grid {grid.pk}, {cell.said}, {cell.class_name}, repeat {cell.repeat}",
         base_url=runtime.endpoint.rstrip("/"),
+        connect=way_to_target(),
         dialect=runtime.dialect,
         model=runtime.model_name,
         api_key_env=key_variable(runtime.api_key_name),
@@ -53,6 +64,16 @@ def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
         gpu_metrics_url=runtime.gpu_metrics_url,
         guard=_guard(grid.mode, limits, permit),
         simulated=grid.simulated,
+    )
+
+
+def way_to_target() -> Connect:
+    """What this host's operator has set, never the web: certificates, and a proxy, of which the log then tells."""
+    return Connect(
+        ca_file=settings.TARGET_CA_FILE,
+        client_cert_file=settings.TARGET_CLIENT_CERT_FILE,
+        client_key_file=settings.TARGET_CLIENT_KEY_FILE,
+        proxy_url=settings.TARGET_PROXY_URL,
     )
 
 

@@ -16,7 +16,7 @@ import os
 import resource
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -121,7 +121,7 @@ def one(shape: Shape, tool: Tool, number: int, bench: Bench, results: Results) -
         results.not_run.setdefault(f"{tool.name} in {shape.name}", str(error))
         return
     print(line_of(found, number), flush=True)
-    results.runs.append(found)
+    results.runs.append(replace(found, round=number))
     keep(bench.home, results)
 
 

@@ -63,8 +63,10 @@ def cpu_ratio(shape: str, other: str, tool: str = OURS) -> Callable[[Sequence[Ru
     """Round by round, so that an hour in which the machine was slow counts on both sides."""
 
     def of(runs: Sequence[Run]) -> list[float | None]:
-        mine, its = (figure(shape, "cpu_us_per_event", name)(runs) for name in (tool, other))
-        return [a / b for a, b in zip(mine, its, strict=False) if a is not None and b]
+        of_shape = [run for run in runs if run.shape == shape]
+        its = {run.round: run.cpu_us_per_event for run in of_shape if run.tool == other}
+        mine = {run.round: run.cpu_us_per_event for run in of_shape if run.tool == tool}
+        return [mine[number] / its[number] for number in sorted(mine) if its.get(number)]
 
     return of
 

@@ -43,7 +43,7 @@ class Run:
 
     `cpu_us_per_event` is CPU time between the arrival of the first request and the send of the last event, over all
     content events sent. `foreign_cpu_share` is what others used of the client's core meanwhile, the hypervisor among them.
-    `reported_p99_ms` and `true_p99_ms` are of TTFT.
+    `round` pairs it with the runs of other tools close to it in time. `reported_p99_ms` and `true_p99_ms` are of TTFT.
     """
 
     tool: str
@@ -68,6 +68,7 @@ class Run:
     processes: int
     first_request_s: float
     wall_s: float
+    round: int = 0
 
     @property
     def reported_minus_true_p99_ms(self) -> float | None:

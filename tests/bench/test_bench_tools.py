@@ -129,6 +129,12 @@ def a_run(tool: str, shape: str, cpu_us_per_event: float, **changes: float | Non
     return Run(**fields | changes)
 
 
+def test_a_ratio_pairs_runs_of_one_round_whatever_failed_between():
+    ours = [a_run(limits.OURS, "256", each, round=place) for place, each in ((1, 10.0), (2, 20.0), (3, 40.0))]
+    floor = [a_run(limits.FLOOR, "256", each, round=place) for place, each in ((1, 10.0), (3, 20.0))]
+    assert limits.cpu_ratio("256", limits.FLOOR)(ours + floor) == [1.0, 2.0]
+
+
 @pytest.mark.parametrize(
     ("ours", "floor", "row"),
     [
@@ -138,7 +144,8 @@ def a_run(tool: str, shape: str, cpu_us_per_event: float, **changes: float | Non
     ],
 )
 def test_the_document_has_each_limit_beside_its_figure(ours: tuple[float, ...], floor: tuple[float, ...], row: str):
-    runs = [a_run(limits.OURS, "256", each) for each in ours] + [a_run(limits.FLOOR, "256", each) for each in floor]
+    runs = [a_run(limits.OURS, "256", each, round=place) for place, each in enumerate(ours)]
+    runs += [a_run(limits.FLOOR, "256", each, round=place) for place, each in enumerate(floor)]
     here = Machine("cpu", 2, 4.0, "6.1", "3.11", "12", "none", 0.0)
     text = report.document(Results(here, "2026-01-01", 1, runs, [], {"a peer": "not here"}, {}))
     assert f"| 256 streams at 20 ms: CPU per event beside C client | 1.6 times {row}" in text

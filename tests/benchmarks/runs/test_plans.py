@@ -116,3 +116,11 @@ def test_a_plan_carries_sessions_the_shared_beginning_and_pairs():
 def test_a_workload_without_turns_has_no_sessions():
     plan = _plan(running_grid(settings=(4,), class_names=("median",)).cells.get())
     assert (plan.sessions, plan.shared_prefix_share, plan.classes[0].pairs) == (None, 0.0, None)
+
+
+@pytest.mark.django_db
+def test_the_way_to_a_target_is_the_hosts_own_setting(settings):
+    cell = running_grid(settings=(1,), class_names=("short",)).cells.get()
+    assert _plan(cell).connect == engine_plan.Connect()
+    settings.TARGET_CA_FILE, settings.TARGET_PROXY_URL = "/etc/headroom/ca.pem", "http://127.0.0.1:3128"
+    assert _plan(cell).connect == engine_plan.Connect(ca_file="/etc/headroom/ca.pem", proxy_url="http://127.0.0.1:3128")
