@@ -7,14 +7,19 @@ import os
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+import httpx
+
 from benchmarks.engine.dialects.table import DIALECTS
 from benchmarks.engine.load import Closed, MicroBatch, OpenLoop, StaticBatch
 from benchmarks.engine.plan import CellPlan
-from benchmarks.engine.prompts import TASKS
+from benchmarks.engine.prompts import TASKS, Workload
 from benchmarks.engine.terms import Frame, Header
-from benchmarks.engine.wire import tls_context
+from benchmarks.engine.wire import Target, tls_context
 
 MOST_PROCESSES = 64
+MOST_S = 1e9  # in nanoseconds it is still a whole number of 64 bits
+LIMITS = ("window_s", "connect_timeout_s", "first_byte_timeout_s", "idle_timeout_s", "total_timeout_s", "max_wall_s")
+NUMBERS = ("version", "seed", "arrival_seed", "max_requests", "max_tokens", "offered_concurrency")
 
 
 class BadPlanError(ValueError):
@@ -23,7 +28,7 @@ class BadPlanError(ValueError):
 
 def check(plan: CellPlan) -> None:
     """Raises BadPlanError with what is wrong."""
-    wrong = _unknown(plan) or _out_of_range(plan) or _load(plan) or _address(plan) or _connect(plan)
+    wrong = _unknown(plan) or _out_of_range(plan) or _address(plan) or _connect(plan) or _first(plan) or _load(plan)
     if wrong:
         raise BadPlanError(wrong)
 
@@ -53,12 +58,21 @@ def _unknown(plan: CellPlan) -> str:
         return f"the environment holds no {plan.api_key_env}, which the plan names as its key"
     if any(mark in os.environ.get(plan.api_key_env, "") for mark in "\r\n\0"):
         return f"the key in {plan.api_key_env} holds a line end or a null byte"
+    if not os.environ.get(plan.api_key_env, "").isascii():
+        return f"the key in {plan.api_key_env} holds a character that no header can"
     return ""
 
 
 def _out_of_range(plan: CellPlan) -> str:
     if plan.offered_concurrency < 1 or not 0 < plan.window_s < math.inf:
         return "offered concurrency and window must be above zero"
+    for name in LIMITS:
+        if not 0 < getattr(plan, name) <= MOST_S:
+            return f"{name} of {getattr(plan, name):g} is not above zero and at most {MOST_S:g}"
+    if not 0 <= plan.warmup_s <= MOST_S:
+        return f"warmup_s of {plan.warmup_s:g} is not from zero to {MOST_S:g}"
+    if any(abs(getattr(plan, name)) >= 2**63 for name in NUMBERS) or not 0 < plan.guard.error_share_over < 2**31:
+        return "a count or a seed is out of range: 63 bits hold them, and an error share is over one request or more"
     if not 1 <= plan.processes <= min(MOST_PROCESSES, plan.offered_concurrency):
         return f"{plan.processes} generator processes: from 1 to the offered concurrency, at most {MOST_PROCESSES}"
     if plan.sessions is not None and (plan.sessions.turns < 1 or plan.sessions.think_s < 0):
@@ -96,6 +110,23 @@ def _address(plan: CellPlan) -> str:
     parts = urlsplit(plan.base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return f"base_url {plan.base_url!r} is not an http or https address"
+    for url in (plan.base_url, plan.connect.proxy_url):
+        try:
+            if urlsplit(url).port == 0:
+                return f"{url!r} names port 0, where nobody listens"
+            (urlsplit(url).hostname or "").encode("idna")
+        except ValueError as error:
+            return f"{url!r} is not an address: {error}"
+    return ""
+
+
+def _first(plan: CellPlan) -> str:
+    """What the run would make first."""
+    try:
+        Target(plan)
+        Workload(plan).build(0)
+    except (ValueError, OverflowError, LookupError, httpx.InvalidURL) as error:
+        return f"no request can be made: {error}"
     return ""
 
 

@@ -15,10 +15,10 @@ import pytest
 from benchmarks.engine import plan as plans
 from benchmarks.engine import progress
 from benchmarks.engine.columns import from_log
-from benchmarks.engine.plan import CellPlan
+from benchmarks.engine.plan import CellPlan, Guard, Quantiles
 from benchmarks.engine.progress import Progress, Stage
 from benchmarks.engine.summary import summarise
-from tests.benchmarks.engine.plans import a_plan
+from tests.benchmarks.engine.plans import a_class, a_plan
 from tests.benchmarks.engine.scripted import DONE, LAST_CHUNK, SSE_HEAD, Hang, Pause, Scripted, delta, finish, piece
 
 ROOT = Path(__file__).parents[3]
@@ -146,6 +146,16 @@ def test_an_unreachable_target_is_exit_3_and_the_log_says_so(tmp_path):
         ({"api_key_env": "NO_SUCH_KEY_HERE"}, "the environment holds no NO_SUCH_KEY_HERE"),
         ({"offered_concurrency": 0}, "above zero"),
         ({"base_url": "ftp://h"}, "is not an http or https address"),
+        ({"base_url": "http://127.0.0.1:0"}, "names port 0"),
+        ({"base_url": "http://127.0.0.1:65536"}, "is not an address: Port out of range"),
+        ({"base_url": "http://.."}, "is not an address"),
+        ({"class_name": "other"}, "no request can be made: class 'other' is not among the plan's classes"),
+        ({"classes": (a_class(prompt_tokens=Quantiles(())),)}, "no request can be made"),
+        ({"idle_timeout_s": 0.0}, "idle_timeout_s of 0 is not above zero"),
+        ({"total_timeout_s": 1e10}, "total_timeout_s of 1e+10 is not above zero and at most"),
+        ({"warmup_s": -0.1}, "warmup_s of -0.1 is not from zero"),
+        ({"seed": 2**63}, "63 bits hold them"),
+        ({"guard": Guard(error_share_over=0)}, "an error share is over one request or more"),
     ],
 )
 def test_a_plan_that_cannot_run_is_exit_2_with_the_reason(tmp_path, changes, words):
