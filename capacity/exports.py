@@ -19,7 +19,7 @@ from benchmarks.queries import CellEvidence, GridEvidence, terms
 from benchmarks.records import modes
 from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
-from capacity import mode_tables
+from capacity import mode_tables, times_table
 from capacity.queries import Provenance, Result, provenance
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -157,6 +157,9 @@ def _class_values(part: ClassSummary | None, summary: CellSummary | None) -> dic
         **_tail_values("e2e", part.e2e_s if part else None),
         **_tail_values("ttft", part.ttft_s if part else None),
         **_tail_values("tpot", part.tpot_s if part else None),
+        **_tail_values("server_e2e", part.server_e2e_s if part else None),
+        **_tail_values("server_ttft", part.server_ttft_s if part else None),
+        **times_table.plain(part, summary),
         "token_sources": _counts(part.token_sources) if part else None,
         "intended_prompt_tokens_p50": part.intended_prompt_tokens_p50 if part else None,
         "prompt_tokens_p50": part.prompt_tokens_p50 if part else None,

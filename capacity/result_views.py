@@ -18,7 +18,7 @@ from benchmarks.records import search_answer
 from benchmarks.records.mode_words import setting_words
 from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
-from capacity import charts, exports, mode_tables
+from capacity import charts, exports, mode_tables, times_table
 from capacity.assessment.accounting import count_rows, tally
 from capacity.assessment.facts import HOST_RAM_USED, POWER, RUNNING, RUNTIME_RAM, TEMPERATURE, VRAM_USED, WAITING
 from capacity.assessment.latency import seconds
@@ -169,6 +169,7 @@ def _context(result: Result) -> dict[str, object]:
         "heat": heat_rows(verdict),
         "gauges": gauge_rows(result.evidence),
         "cells": cell_rows(result),
+        "times": times_table.table(result.evidence.cells),
         "counts": count_rows(result.facts.cells),
         "tally": tally([cell.summary for cell in result.evidence.measured if cell.summary]) if measured else None,
         "meters": meters(result),
@@ -356,7 +357,9 @@ def _empty_row(cell: CellEvidence, *, chosen: bool) -> CellRow:
 
 
 def _first_token(part: ClassSummary) -> str:
-    return "not streamed" if _untimed(part, part.ttft_s) else _short(part.ttft_s.p95.value)
+    if not _untimed(part, part.ttft_s):
+        return _short(part.ttft_s.p95.value)
+    return times_table.HELD_BACK if part.buffered else times_table.NOT_STREAMED
 
 
 def _per_token(part: ClassSummary) -> str:
@@ -364,7 +367,9 @@ def _per_token(part: ClassSummary) -> str:
     if not _untimed(part, part.tpot_s):
         return _short(part.tpot_s.p95.value, digits=4)
     if _untimed(part, part.ttft_s):
-        return "not streamed"
+        return _first_token(part)
+    if part.mixed_token_sources:
+        return "counted two ways"
     return "not counted" if part.output_tokens_p50 is None else "one token"
 
 
