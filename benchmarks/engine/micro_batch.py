@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
+
 from benchmarks.engine.alarm import Alarm
 from benchmarks.engine.dialects.base import Ask
 from benchmarks.engine.exchange import Due, Exchange
@@ -24,7 +26,7 @@ from benchmarks.engine.terms import BatchRecord
 from benchmarks.engine.wire import Slot
 
 NS_PER_MS = 1_000_000
-CLOSED_EARLY_NS = NS_PER_MS  # an alarm on a core of its own wakes within 0.3 ms; at most a tenth of the longest wait
+CLOSED_EARLY_NS = 5 * NS_PER_MS  # an alarm may wake late beside others' work; at most a tenth of the longest wait
 
 
 class Gatherer:
@@ -151,6 +153,7 @@ class Batcher:
             self._asking.create_task(self._ask(slot, items, Gathered(number, gathered_ns, waited_ns)))
 
     async def _ask(self, slot: Slot, items: list[Due], gathered: Gathered) -> None:
+        items = evened(self._cell, items)
         body = list_body(self._cell, items)
         exchange = await slot.ask(items, body, gathered_ns=gathered.t_ns)
         exchange.batch = gathered.number
@@ -170,6 +173,18 @@ class Batcher:
             for due in items:
                 self._cell.never_sent(due)
         self._waiting.clear()
+
+
+def evened(cell: Cell, items: list[Due]) -> list[Due]:
+    """A list is asked for one length of answers: that of its longest, which is then what each was asked for."""
+    most = max(due.prepared.asked_output_tokens for due in items)
+    more = sum(most - due.prepared.asked_output_tokens for due in items)
+    if not more:
+        return items
+    cell.spent(requests=0, tokens=more)
+    return [
+        due._replace(prepared=msgspec.structs.replace(due.prepared, asked_output_tokens=most)) for due in items
+    ]  # fmt: skip
 
 
 def list_body(cell: Cell, items: Sequence[Due]) -> bytes:

@@ -82,7 +82,6 @@ class Cell:
         self._window_start_ns: int | None = None
         self._window_end_ns: int | None = None
         self._due_ns: list[int] | None = None
-        self._issued = 0
         self._drained = False
 
     # For people and parents.
@@ -183,7 +182,6 @@ class Cell:
         prepared = self._supply.take(after)
         if prepared is None:
             self.end(self._supply.ended)
-        self._issued += prepared is not None
         return prepared
 
     def items(self, indexes: Sequence[int]) -> list[Prepared] | None:
@@ -191,8 +189,11 @@ class Cell:
         found = self._supply.items(indexes)
         if found is None:
             self.end(self._supply.ended)
-        self._issued += len(found or ())
         return found
+
+    def whole_is_over(self) -> None:
+        """The last of a known set has ended: the window ends here."""
+        self._cut_window(time.monotonic_ns())
 
     async def settle(self, asked: int) -> None:
         """What has ended is on the disk before anything else is asked; `asked` items have a record."""
@@ -200,7 +201,7 @@ class Cell:
         self._supply.sent = asked
 
     def spent(self, *, requests: int, tokens: int) -> None:
-        """What earlier runs of a known set took of the plan's ceilings."""
+        """Of the plan's ceilings, what earlier runs of a known set took, or a list beyond what its items asked."""
         self._supply.spent(requests, tokens)
 
     def has_next_turn(self, after: Prepared) -> bool:
@@ -339,8 +340,7 @@ class Cell:
         self._recorder.monitor.start()
 
     async def _drain(self, driver: asyncio.Future[None]) -> None:
-        """Waits for the requests in flight, at most the plan's total limit and its wall time; the rest is
-        unfinished."""
+        """Waits for the requests in flight, at most the plan's total limit and wall time; the rest is unfinished."""
         self._stage = Stage.DRAIN
         self._recorder.monitor.stop()
         self._cut_window(time.monotonic_ns())
@@ -391,7 +391,7 @@ class Cell:
             self._stage,
             elapsed_s=round(time.monotonic() - self._began_s, 3) if self._began_s else 0.0,
             sent=self._supply.sent,
-            in_flight=self._issued - self._recorder.finished,
+            in_flight=sum(slot.items for slot in self._slots),
             reason=self._reason,
         )
 

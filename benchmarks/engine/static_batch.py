@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks.engine.exchange import Due, Exchange
 from benchmarks.engine.load import StaticBatch
-from benchmarks.engine.micro_batch import batch_record, list_body
+from benchmarks.engine.micro_batch import batch_record, evened, list_body
 from benchmarks.engine.runner import Cell
 from benchmarks.engine.terms import BatchRecord, Frame, Header, Outcome, Phase, RequestRecord, Resumed
 from benchmarks.engine.wire import Slot
@@ -137,6 +137,7 @@ class Lane:
 
     async def _ask(self, dues: list[Due]) -> list[Exchange]:
         if self._as_list:
+            dues = evened(self._cell, dues)
             return [await self._slots[0].ask(dues, list_body(self._cell, dues))]
         asked = (self._one(slot, due) for slot, due in zip(self._slots, dues, strict=False))
         return list(await asyncio.gather(*asked))
@@ -197,6 +198,7 @@ async def drive(cell: Cell, ledger: Ledger = NOTHING) -> None:
     await cell.begin_whole(ledger.began_ns)
     await cell.settle(rounds.asked)
     await cell.all_of(lane.run() for lane in lanes)
+    cell.whole_is_over()
     if rounds.left:
         cell.end(f"stopped: {rounds.left} of {load.items} items are left")
     await cell.settle(rounds.asked)

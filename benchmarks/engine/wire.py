@@ -105,6 +105,11 @@ class Slot:
         self._task: asyncio.Task[object] | None = None
 
     @property
+    def items(self) -> int:
+        """How many are with the server."""
+        return len(self._exchange.items) if self._exchange is not None else 0
+
+    @property
     def is_open(self) -> bool:
         """Whether a request would find its connection open."""
         return self._measured is None or self._measured.usable() is not None

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from benchmarks.engine.exchange import Due
 from benchmarks.engine.load import Constant, Gamma, MicroBatch, OpenLoop, Poisson, Replay
 from benchmarks.engine.micro_batch import Gatherer
+from benchmarks.engine.plan import Uniform
 from benchmarks.engine.prompts import Workload
 from benchmarks.engine.runner import Cell
 from benchmarks.engine.terms import Outcome, Phase
 from tests.benchmarks.engine.loads.running import MODEL, MS, NO_ERROR_LIMIT, Left, S, embeddings, run_cell, simulator
-from tests.benchmarks.engine.plans import a_plan
+from tests.benchmarks.engine.plans import a_class, a_plan
 from tests.benchmarks.engine.scripted import Hang, Pause, Scripted, plain
 
 A_HUNDRED = Constant(100.0)
@@ -87,7 +88,7 @@ def test_at_low_traffic_an_arrival_goes_at_once(before_ms, idle, held):
     assert (len(sent), gatherer.due_ns is not None) == ((0, True) if held else (1, False))
 
 
-@pytest.mark.parametrize(("max_wait_ms", "close_after_ms"), [(30, 29), (10, 9), (5, 4.5), (0, 0)])
+@pytest.mark.parametrize(("max_wait_ms", "close_after_ms"), [(100, 95), (30, 27), (10, 9), (5, 4.5), (0, 0)])
 def test_what_is_held_goes_a_little_before_the_longest_wait_of_its_first_arrival(max_wait_ms, close_after_ms):
     gatherer = Gatherer(max_items=3, max_wait_ns=max_wait_ms * MS)
     for _ in range(2):
@@ -274,3 +275,17 @@ def test_the_workload_is_that_of_an_open_loop(tmp_path, url):
     )  # fmt: skip
     assert batched.due_s == alone.due_s
     assert Workload(batched.columns.plan).digest(50) == Workload(alone.columns.plan).digest(50)
+
+
+def test_items_of_one_list_are_asked_for_one_length_and_right_answers_are_valid(tmp_path, url):
+    classes = (a_class(prompt_tokens=Uniform(16, 24), output_tokens=Uniform(6, 14)),)
+    left = gathered(
+        tmp_path, url=url, dialect="openai_completions", arrivals=Poisson(150.0), window_s=1.0, classes=classes
+    )
+    shared = [record for record in left.records if record.batch is not None]
+    asked = {record.batch: set() for record in shared}
+    for record in shared:
+        asked[record.batch].add(record.asked_output_tokens)
+    assert max(Counter(record.batch for record in shared).values()) > 1
+    assert {len(lengths) for lengths in asked.values()} == {1}
+    assert {record.valid for record in left.records} == {True}
