@@ -49,33 +49,47 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """`transports` names what carried the requests where it was not Headroom's own."""
+class Block:
+    """Half of the columns, so that all of them are seen without scrolling on a wide page. `flagged` has the flags too."""
 
+    label: str
     groups: tuple[Group, ...]
     rows: tuple[Row, ...]
-    transports: str
-    definition: str = DEFINITION
-
-    @property
-    def repeated(self) -> bool:
-        return any(row.line.repeats > 1 for row in self.rows)
+    flagged: bool
 
     @property
     def columns(self) -> Iterator[Column]:
         return (column for group in self.groups for column in group.columns)
 
 
-def table(cells: Sequence[CellEvidence]) -> Table:
-    """Every measured cell; a static batch by its classes too, for their times are asked here, not its makespan."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`transports` names what carried the requests where it was not Headroom's own."""
+
+    blocks: tuple[Block, ...]
+    transports: str
+    repeated: bool
+    definition: str = DEFINITION
+
+
+def table(cells: Sequence[CellEvidence]) -> Table | None:
+    """Every measured cell; a static batch by its classes too, for their times are asked here, not its makespan. None
+    where nothing was measured."""
     found = [one for one in mode_tables.seen(cells, GridLimits(), 0.0, Mode.CLOSED) if one.part is not None]
+    if not found:
+        return None
     grouped: dict[tuple[int, str], list[Seen]] = {}
     for one in found:
         grouped.setdefault((one.cell.setting, one.label), []).append(one)
-    columns = [column for group in GROUPS for column in group.columns]
-    rows = tuple(Row(line, flags(grouped[line.setting, line.label])) for line in mode_tables.lines(found, columns))
+    odd = {key: flags(group) for key, group in grouped.items()}
+    blocks = []
+    for label, groups in (("Times", TIMES), ("Chunks, steadiness and flags", SIGNS)):
+        columns = [column for group in groups for column in group.columns]
+        rows = tuple(Row(line, odd[line.setting, line.label]) for line in mode_tables.lines(found, columns))
+        blocks.append(Block(label, groups, rows, flagged=groups is SIGNS))
     names = dict.fromkeys(one.summary.transport for one in found)
-    return Table(GROUPS, rows, ", ".join(name for name in names if name not in ("", OWN_TRANSPORT)))
+    transports = ", ".join(name for name in names if name not in ("", OWN_TRANSPORT))
+    return Table(tuple(blocks), transports, repeated=any(len(group) > 1 for group in grouped.values()))
 
 
 def flags(group: Sequence[Seen]) -> tuple[str, ...] | None:
@@ -193,11 +207,13 @@ _GAPS = tuple(
     for key, head in (*((q, q) for q, _ in QUANTILES), ("peak", "largest"))
 )
 _STEADY = tuple(Column(f"{key}_steadiness", head, "", _steadiness(key), none=NOT_KNOWN) for key, head in STEADINESS)
-GROUPS: tuple[Group, ...] = (
+TIMES: tuple[Group, ...] = (
     _times("TTFT, user", "ttft", lambda part: part.ttft_s),
     _times("TTFT, server", "ttft", lambda part: part.server_ttft_s),
     _times("End to end, user", "e2e", lambda part: part.e2e_s),
     _times("End to end, server", "e2e", lambda part: part.server_e2e_s),
+)
+SIGNS: tuple[Group, ...] = (
     Group("Time between chunks", _GAPS),
     Group("Steadiness", (*_STEADY, Column("completed_steadiness", "Throughput", "", _throughput, none=NOT_KNOWN))),
 )

@@ -32,7 +32,9 @@ SETTLING = Steadiness(verdict=Steady.SETTLING, blocks=8, change_share=-0.181, re
 SHORT = Steadiness(verdict=Steady.TOO_SHORT, blocks=2)
 GAPS = ChunkGaps(n=400, p50=0.010, p95=0.0213, p99=0.045, peak=1.25, exact=True, buckets_us=())
 NONE = tail(np.array([]))
-HEADS = [f"{group.head}: {column.head}" for group in times_table.GROUPS for column in group.columns]
+HEADS = [
+    f"{group.head}: {column.head}" for group in (*times_table.TIMES, *times_table.SIGNS) for column in group.columns
+]
 
 
 def flat(value: float, n: int = 100) -> Tail:
@@ -60,11 +62,21 @@ def cell(summary: CellSummary | None, *, repeat: int = 1) -> CellEvidence:
     )  # fmt: skip
 
 
+def table_of(*summaries: CellSummary) -> times_table.Table:
+    found = times_table.table([cell(summary, repeat=n) for n, summary in enumerate(summaries, 1)])
+    assert found is not None
+    return found
+
+
+def flags_of(*summaries: CellSummary) -> tuple[str, ...] | None:
+    return table_of(*summaries).blocks[-1].rows[0].flags
+
+
 def said(*summaries: CellSummary) -> dict[str, str]:
     """What the table's one row says, by head."""
-    table = times_table.table([cell(summary, repeat=n) for n, summary in enumerate(summaries, 1)])
-    assert len(table.rows) == 1
-    return dict(zip(HEADS, table.rows[0].line.values, strict=True))
+    blocks = table_of(*summaries).blocks
+    assert [len(block.rows) for block in blocks] == [1, 1]
+    return dict(zip(HEADS, [value for block in blocks for value in block.rows[0].line.values], strict=True))
 
 
 def test_both_views_stand_beside_each_other_with_their_chunks_and_their_steadiness() -> None:
@@ -172,15 +184,12 @@ def test_gaps_of_too_few_chunks_say_how_many_they_need_and_the_largest_stands() 
 def test_what_is_odd_is_told_in_words_and_an_old_summary_does_not_know(
     fields: dict[str, object], expected: tuple[str, ...] | None
 ) -> None:
-    assert times_table.table([cell(summary_of(part_of(**fields)))]).rows[0].flags == expected
+    assert flags_of(summary_of(part_of(**fields))) == expected
 
 
 def test_flags_of_repeats_are_added_or_say_in_how_many() -> None:
-    cells = [
-        cell(summary_of(part_of(wrong_times=1, buffered=True)), repeat=1),
-        cell(summary_of(part_of(wrong_times=2)), repeat=2),
-    ]
-    assert times_table.table(cells).rows[0].flags == (
+    odd = summary_of(part_of(wrong_times=1, buffered=True))
+    assert flags_of(odd, summary_of(part_of(wrong_times=2))) == (
         "held back by something in between: TTFT not graded (in 1 of 2)",
         "3 samples with impossible times",
     )
@@ -190,19 +199,22 @@ def test_flags_of_repeats_are_added_or_say_in_how_many() -> None:
     ("attempts", "flags"), [(None, ()), (99, ()), (100, ()), (101, ("101 attempts for 100 requests",))]
 )
 def test_more_attempts_than_requests_are_told(attempts: int | None, flags: tuple[str, ...]) -> None:
-    assert times_table.table([cell(summary_of(part_of(), attempts=attempts))]).rows[0].flags == flags
+    assert flags_of(summary_of(part_of(), attempts=attempts)) == flags
 
 
 @pytest.mark.parametrize(
     ("names", "told"), [(["headroom"], ""), ([""], ""), (["httpx"], "httpx"), (["headroom", "httpx", "httpx"], "httpx")]
 )
 def test_the_transport_is_named_where_it_is_not_headrooms_own(names: list[str], told: str) -> None:
-    cells = [cell(summary_of(part_of(), transport=name), repeat=n) for n, name in enumerate(names, 1)]
-    assert times_table.table(cells).transports == told
+    assert table_of(*(summary_of(part_of(), transport=name) for name in names)).transports == told
 
 
-def test_a_cell_that_was_not_measured_has_no_row() -> None:
-    assert times_table.table([cell(None)]).rows == ()
+def test_a_cell_that_was_not_measured_has_no_row_and_none_makes_no_table() -> None:
+    assert times_table.table([cell(None)]) is None
+    found = times_table.table([cell(None), cell(summary_of(part_of()), repeat=2)])
+    assert found is not None
+    assert [(len(block.rows), block.flagged) for block in found.blocks] == [(1, False), (1, True)]
+    assert not found.repeated
 
 
 def grid_of(part: ClassSummary, **fields: object) -> Grid:
@@ -250,7 +262,7 @@ def test_the_cells_do_not_call_a_held_back_stream_not_streamed(fields: dict[str,
 def test_the_table_asks_the_database_nothing() -> None:
     result = result_of(grid_of(part_of()))
     with CaptureQueriesContext(connection) as queries:
-        assert len(times_table.table(result.evidence.cells).rows) == 1
+        assert times_table.table(result.evidence.cells) is not None
     assert len(queries) == 0
 
 
