@@ -26,9 +26,9 @@ STEADINESS = (("ttft", "TTFT"), ("e2e", "End to end"), ("tpot", "TPOT"))
 DEFINITION = (
     "The user's view starts when a request was due, the server's when it was sent; failures count as infinite. Time between "
     "chunks is that between two pieces of text of one answer: a sign of stalls, not a time between tokens, for a chunk may "
-    "hold several. Steadiness is the Theil-Sen trend of the user's times over the window, in at least "
-    f"{MIN_BLOCKS} blocks: drifting where it gets worse by 15 % or more and by more than the blocks scatter, settling where it "
-    "gets better. A time that drifts has no one number, so in both views its trend stands in that place."
+    "hold several. Steadiness is the Theil-Sen trend of the user's times and of the throughput over the window, through at "
+    f"least {MIN_BLOCKS} blocks: drifting where it gets worse by 15 % or more and by twice what the blocks scatter around it, "
+    "settling where it gets better. A time that drifts has no one number, so in both views its trend stands in that place."
 )
 
 
