@@ -115,9 +115,9 @@ TARGET_HOSTS = env.list("HEADROOM_TARGET_HOSTS", default=["127.0.0.1", "localhos
 # Cores of this host that load generators pin themselves to, such as "2,3"; empty pins nothing.
 CLIENT_CPUS = env.list("HEADROOM_CLIENT_CPUS", cast=int, default=[])
 # How this host reaches its targets, where the system's own certificates and a straight way do not do.
-TARGET_CA_FILE = env.str("HEADROOM_TARGET_CA_FILE", default="")
-TARGET_CLIENT_CERT_FILE = env.str("HEADROOM_TARGET_CLIENT_CERT_FILE", default="")
-TARGET_CLIENT_KEY_FILE = env.str("HEADROOM_TARGET_CLIENT_KEY_FILE", default="")
+TARGET_CA_FILE = env.str("HEADROOM_TARGET_CA_PATH", default="")
+TARGET_CLIENT_CERT_FILE = env.str("HEADROOM_TARGET_CLIENT_CERT_PATH", default="")
+TARGET_CLIENT_KEY_FILE = env.str("HEADROOM_TARGET_CLIENT_KEY_PATH", default="")
 TARGET_PROXY_URL = env.str("HEADROOM_TARGET_PROXY_URL", default="")
 # What the load client's own error may be before a grid starts, at the 99th percentile; shown with every result.
 CALIBRATION_LIMITS_MS = {

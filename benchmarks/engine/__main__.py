@@ -7,7 +7,7 @@ with.
 
 Exit codes: 0 the cell is complete or stopped with a reason, which its End frame tells; 1 a fault of the engine itself;
 2 the plan or the log's path cannot be used; 3 the target cannot be reached at the start; 4 the parent is gone. After 1
-and 3 the log is whole too, and its End frame says why.
+and 3 the log is whole too, and its End frame says why; only a log that cannot be written, on a full disk, has none.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ ENGINE_VERSION = "0.2.0"
 EXIT_OK, EXIT_FAULT, EXIT_BAD_PLAN, EXIT_UNREACHABLE = 0, 1, 2, 3
 # Telemetry's thread must hand the interpreter back at once when the event loop wants it; Python's default is 5 ms.
 SWITCH_INTERVAL_S = 0.0005
+MOST_WORDS = 500  # a plan's own field may be as long as it likes
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,15 +68,19 @@ def main(arguments: list[str]) -> int:
         pin(plan, options.part)
         ledger, writer = _opened(plan, Path(options.log), resume=options.resume)
     except (BadPlanError, OSError, ValueError) as error:
-        print(f"benchmarks.engine: {error}", file=sys.stderr)
+        print(f"benchmarks.engine: {str(error)[:MOST_WORDS]}", file=sys.stderr)
         return EXIT_BAD_PLAN
     if writer is None:
         return EXIT_OK
     run = Run(
         plan=plan, plan_path=Path(options.plan), log_path=Path(options.log), shard=options.part, ledger=ledger
     )  # fmt: skip
-    with writer, asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(carry_out(run, writer))
+    try:
+        with writer, asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(carry_out(run, writer))
+    except OSError as error:
+        print(f"benchmarks.engine: the log cannot be written: {error}", file=sys.stderr)
+        return EXIT_FAULT
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -83,12 +88,15 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("plan")
     parser.add_argument("log")
     parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--part", type=_shard, default=None)
+    parser.add_argument("--part", type=part, default=None)
     return parser.parse_args(arguments)
 
 
-def _shard(text: str) -> Shard:
+def part(text: str) -> Shard:
+    """`K/N`, K from 0. Raises ValueError."""
     number, _, of = text.partition("/")
+    if not 0 <= int(number) < int(of):
+        raise ValueError(text)
     return Shard(int(number), int(of))
 
 
@@ -220,8 +228,10 @@ async def unreachable(plan: CellPlan) -> str:
 
 
 def show(progress: Progress) -> None:
-    sys.stdout.buffer.write(line(progress))
-    sys.stdout.buffer.flush()
+    """To whoever listens; where nobody does any more the cell goes on."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.buffer.write(line(progress))
+        sys.stdout.buffer.flush()
 
 
 def _cpus() -> str:

@@ -14,6 +14,7 @@ from benchmarks.engine.dice import Dice
 from benchmarks.engine.plan import ClassPlan, Distribution, Fixed, Lognormal, Normal, Quantiles, Uniform
 
 _STANDARD = NormalDist()
+MOST_EXPONENT = 100.0  # beyond every length, and within what exp holds
 
 
 def quantile(distribution: Distribution, share: float) -> float:
@@ -26,7 +27,8 @@ def quantile(distribution: Distribution, share: float) -> float:
         case Normal(mean=mean, sd=sd, low=low, high=high):
             return min(max(mean + sd * _STANDARD.inv_cdf(share), low), high)
         case Lognormal(median=median, sigma=sigma, low=low, high=high):
-            return min(max(median * math.exp(sigma * _STANDARD.inv_cdf(share)), low), high)
+            exponent = min(sigma * _STANDARD.inv_cdf(share), MOST_EXPONENT)
+            return min(max(median * math.exp(exponent), low), high)
         case Quantiles(points=points):
             return _between(points, share)
 

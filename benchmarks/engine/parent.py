@@ -6,6 +6,7 @@ that the parent is gone, and the engine leaves at once. On Linux the kernel kill
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -31,8 +32,10 @@ def listen(command: Callable[[str], None]) -> None:
     """Calls `command` from a thread of its own with each line of stdin; leaves the process when stdin ends."""
 
     def read() -> None:
-        for line in sys.stdin:
-            command(line.strip())
+        # Unbuffered, for a buffer that a thread reads keeps the interpreter from ending.
+        with contextlib.suppress(OSError), open(0, "rb", buffering=0, closefd=False) as lines:
+            for line in lines:
+                command(line.decode("ascii", "replace").strip())
         os._exit(EXIT_ORPHANED)
 
     threading.Thread(target=read, name="commands", daemon=True).start()

@@ -113,7 +113,7 @@ class Lane:
     def __init__(self, cell: Cell, load: StaticBatch, rounds: Rounds) -> None:
         self._cell, self._rounds = cell, rounds
         self._as_list = cell.target.dialect.LISTS
-        self._slots = [cell.new_slot() for _ in range(1 if self._as_list else load.batch_size)]
+        self._slots = [cell.new_slot() for _ in range(1 if self._as_list else min(load.batch_size, load.items))]
 
     async def open(self) -> None:
         await asyncio.gather(*(slot.open() for slot in self._slots))

@@ -17,6 +17,7 @@ from benchmarks.engine.terms import Frame, Header
 from benchmarks.engine.wire import Target, tls_context
 
 MOST_PROCESSES = 64
+MOST_ITEMS, MOST_BATCH = 1_000_000, 10_000
 MOST_S = 1e9  # in nanoseconds it is still a whole number of 64 bits
 LIMITS = ("window_s", "connect_timeout_s", "first_byte_timeout_s", "idle_timeout_s", "total_timeout_s", "max_wall_s")
 NUMBERS = ("version", "seed", "arrival_seed", "max_requests", "max_tokens", "offered_concurrency")
@@ -89,6 +90,8 @@ def _load(plan: CellPlan) -> str:
     if isinstance(load, StaticBatch):
         if load.items < 1 or load.batch_size < 1 or load.tries < 1:
             return "a static batch has at least one item, a batch size and a number of tries of at least 1"
+        if load.items > MOST_ITEMS or load.batch_size > MOST_BATCH:
+            return f"a static batch has at most {MOST_ITEMS} items, {MOST_BATCH} in a round"
         return "a static batch runs in one generator process" if plan.processes > 1 else ""
     if isinstance(load, MicroBatch):
         if not DIALECTS[plan.dialect].LISTS:
