@@ -176,7 +176,8 @@ async def carry_out(run: Run, writer: LogWriter) -> int:
     loop = asyncio.get_running_loop()
 
     def command(words: str) -> None:
-        loop.call_soon_threadsafe(work.command, words)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and so has what could be commanded
+            loop.call_soon_threadsafe(work.command, words)
 
     parent.listen(command)
     telemetry.start()

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import io
 import os
+import queue
 import struct
+import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +27,7 @@ MAGIC = b"HEADROOM-LOG %d\n" % SCHEMA_VERSION
 FRAME_HEAD = struct.Struct("<II")
 # A longer frame can only be a damaged length: one record with a gap per token stays far below it.
 MAX_FRAME_BYTES = 64 * 1024 * 1024
-BUFFER_BYTES = 128 * 1024  # written in one go by the event loop: a fraction of a millisecond
+PIECE_BYTES = 64 * 1024
 READ_BYTES = 1024 * 1024
 
 
@@ -34,18 +36,24 @@ class NotALogError(ValueError):
 
 
 class LogWriter:
-    """Appends frames through a buffer; `close` flushes and fsyncs. The file must not exist yet: a log is written once,
-    and only `resume` goes on with one."""
+    """Appends frames; a thread of its own writes them, since a disk may take milliseconds that an event loop has not.
+
+    What the disk refuses is raised at the next hand-over, flush, sync or close. The file must not exist yet: a log is
+    written once, and only `resume` goes on with one.
+    """
 
     def __init__(self, path: Path, *, keep_bytes: int = 0) -> None:
         self._encoder = msgspec.msgpack.Encoder()
+        self._pending = bytearray()
+        self._pieces: queue.SimpleQueue[bytes | threading.Event] = queue.SimpleQueue()
+        self._failed: OSError | None = None
+        self._file = path.open("r+b" if keep_bytes else "xb", buffering=0)
         if keep_bytes:
-            self._file = path.open("r+b", buffering=BUFFER_BYTES)
             self._file.truncate(keep_bytes)
             self._file.seek(keep_bytes)
         else:
-            self._file = path.open("xb", buffering=BUFFER_BYTES)
             self._file.write(MAGIC)
+        threading.Thread(target=self._write, name="log", daemon=True).start()
 
     @classmethod
     def resume(cls, path: Path) -> LogWriter:
@@ -61,22 +69,63 @@ class LogWriter:
 
     def append(self, frame: Frame) -> None:
         payload = self._encoder.encode(frame)
-        self._file.write(FRAME_HEAD.pack(len(payload), zlib.crc32(payload)) + payload)
+        self._pending += FRAME_HEAD.pack(len(payload), zlib.crc32(payload)) + payload
+        if len(self._pending) >= PIECE_BYTES:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """What was appended is the writing thread's now."""
+        if self._failed is not None:
+            raise self._failed
+        if self._pending:
+            self._pieces.put(bytes(self._pending))
+            self._pending.clear()
 
     def flush(self) -> None:
-        """Hands what is buffered to the operating system, so that a killed process loses only what came after."""
-        self._file.flush()
+        """Waits until what was appended is with the operating system, so that a killed process loses only what came
+        after."""
+        self.hand_over()
+        self._wait()
 
     def sync(self) -> None:
         """Waits until what was appended is on the disk, so that a loss of power loses only what came after."""
-        self._file.flush()
+        self.hand_over()
+        self.settle()
+
+    def settle(self) -> None:
+        """The same of what was handed over; any thread may wait for it."""
+        self._wait()
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
         if self._file.closed:
             return
-        self.sync()
-        self._file.close()
+        try:
+            self.sync()
+        finally:
+            self._file.close()
+
+    def _wait(self) -> None:
+        written = threading.Event()
+        self._pieces.put(written)
+        written.wait()
+        if self._failed is not None:
+            raise self._failed
+
+    def _write(self) -> None:
+        while not self._file.closed:
+            piece = self._pieces.get()
+            if isinstance(piece, threading.Event):
+                piece.set()
+            elif self._failed is None:
+                self._write_whole(memoryview(piece))
+
+    def _write_whole(self, left: memoryview) -> None:
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            self._failed = error
 
     def __enter__(self) -> LogWriter:
         return self

@@ -46,8 +46,8 @@ class Recorder:
     async def to_disk(self) -> None:
         """Everything so far is on the disk. The waiting for it is a thread's, not the loop's."""
         self.write_all()
-        self._writer.flush()
-        await asyncio.to_thread(self._writer.sync)
+        self._writer.hand_over()
+        await asyncio.to_thread(self._writer.settle)
 
     def catch_up(self) -> None:
         """To the log, what has ended and what was read since."""
@@ -59,6 +59,7 @@ class Recorder:
                 readings.append(found)
         if readings:
             self._latest = guard.latest(readings, self._latest)
+        self._writer.hand_over()
 
     def stop_reason(self) -> str | None:
         """What the guard says to it."""
