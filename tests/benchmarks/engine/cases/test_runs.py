@@ -212,7 +212,7 @@ def test_the_load_does_not_fall_between_warm_up_and_window_and_neither_counts_fo
         inside = window.start_ns <= record.t_scheduled_ns < window.end_ns
         assert record.phase is (Phase.WINDOW if inside else Phase.WARMUP)
     across = [r for r in left.records if r.phase is Phase.WARMUP and r.t_end_ns > window.start_ns]
-    assert len(across) == 4  # in flight while the window opened, on every slot
+    assert 1 <= len(across) <= 4  # in flight while the window opened; a slot may have been between two of them
     found = left.summary
     assert (found.scheduled, found.warmup_requests) == (
         sum(r.phase is Phase.WINDOW for r in left.records), sum(r.phase is Phase.WARMUP for r in left.records),
