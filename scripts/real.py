@@ -151,6 +151,8 @@ def grid_as_claimed(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> i
         held_up = [row["offered_concurrency"] for row in journey.cells(grid) if row["client_limited"] is True]
         if held_up:
             say(f"something else on this machine held up the load client at {', '.join(map(str, held_up))} in flight")
+            if left:
+                continue
         try:
             measured_claims(journey.cells(grid), say)
             judged_claims(journey, grid, say)
