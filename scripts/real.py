@@ -140,29 +140,21 @@ def measure(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> int:
     limit_s = TIMES_P95_AT_ONE * p95_s
     say(f"calibrated: p95 end to end at 1 in flight is {p95_s * 1000:.0f} ms; objective {limit_s * 1000:.0f} ms")
     journey.register_objective("Four times the p95 at 1", {class_name: limit_s})
-    return grid_as_claimed(stack, journey, plan, say)
+    grid = undisturbed_grid(stack, journey, plan, say)
+    measured_claims(journey.cells(grid), say)
+    judged_claims(journey, grid, say)
+    return grid
 
 
-def grid_as_claimed(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> int:
-    """The first grid in which all holds that is claimed: measured again where something else on this machine held up the
-    load client, or its speed wandered between the cells of one grid. No line moves; every grid stays in the registry."""
-    for left in reversed(range(GRIDS)):
+def undisturbed_grid(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> int:
+    """The grid, and again where something else on this machine held up the load client; the last one stands."""
+    for _ in range(GRIDS):
         grid = run_grid(stack, journey, plan, "Four times the p95 at 1", plan.settings)
         held_up = [row["offered_concurrency"] for row in journey.cells(grid) if row["client_limited"] is True]
-        if held_up:
-            say(f"something else on this machine held up the load client at {', '.join(map(str, held_up))} in flight")
-            if left:
-                continue
-        try:
-            measured_claims(journey.cells(grid), say)
-            judged_claims(journey, grid, say)
-        except JourneyError as error:
-            if not left:
-                raise
-            say(f"{error}; measured again")
-        else:
-            return grid
-    raise AssertionError("unreachable")
+        if not held_up:
+            break
+        say(f"something else on this machine held up the load client at {', '.join(map(str, held_up))} in flight")
+    return grid
 
 
 def run_grid(stack: Stack, journey: Journey, plan: Plan, objective: str, settings: Sequence[int]) -> int:
