@@ -216,7 +216,7 @@ def test_the_load_does_not_fall_between_warm_up_and_window_and_neither_counts_fo
     for slot in range(4):  # each slot was in flight then, or between two requests that follow on each other
         mine = sorted((r for r in left.records if r.slot == slot), key=lambda r: r.t_scheduled_ns)
         before = [r for r in mine if r.phase is Phase.WARMUP][-1]
-        after = [r for r in mine if r.phase is Phase.WINDOW][0]
+        after = next(r for r in mine if r.phase is Phase.WINDOW)
         assert 0 <= after.t_scheduled_ns - before.t_closed_ns < before.t_closed_ns - before.t_sent_ns
     found = left.summary
     assert (found.scheduled, found.warmup_requests) == (
