@@ -45,7 +45,7 @@ class LogWriter:
     def __init__(self, path: Path, *, keep_bytes: int = 0) -> None:
         self._encoder = msgspec.msgpack.Encoder()
         self._pending = bytearray()
-        self._pieces: queue.SimpleQueue[bytes | threading.Event] = queue.SimpleQueue()
+        self._pieces: queue.SimpleQueue[bytes | threading.Event | None] = queue.SimpleQueue()
         self._failed: OSError | None = None
         self._file = path.open("r+b" if keep_bytes else "xb", buffering=0)
         if keep_bytes:
@@ -103,6 +103,7 @@ class LogWriter:
         try:
             self.sync()
         finally:
+            self._pieces.put(None)
             self._file.close()
 
     def _wait(self) -> None:
@@ -113,8 +114,7 @@ class LogWriter:
             raise self._failed
 
     def _write(self) -> None:
-        while not self._file.closed:
-            piece = self._pieces.get()
+        while (piece := self._pieces.get()) is not None:
             if isinstance(piece, threading.Event):
                 piece.set()
             elif self._failed is None:
