@@ -44,16 +44,6 @@ def offsets_ns(arrivals: Arrivals, horizon_s: float, seed: int) -> Ints:
     return times[times < round(horizon_s * NS)]
 
 
-def mean_rate_per_s(arrivals: Arrivals) -> float | None:
-    """The rate that was asked for; of steps the highest; None for a trace too short to have one."""
-    if isinstance(arrivals, Steps):
-        return max((rate for _, rate in arrivals.steps), default=None)
-    if isinstance(arrivals, Replay):
-        span_s = arrivals.offsets_s[-1] if arrivals.offsets_s else 0.0
-        return (len(arrivals.offsets_s) - 1) / span_s if span_s > 0 else None
-    return arrivals.rate_per_s
-
-
 def _rate(rate: float) -> float:
     if not 0 < rate < float("inf"):
         raise ValueError(f"an arrival rate must be above 0 per second, not {rate:g}")

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.imports import servegen, trace_text
 from benchmarks.imports.servegen import Densities, RateProfile
@@ -29,7 +28,6 @@ _AZURE_BEGINS = {
     "conversation": ((374, 44), (396, 109), (879, 55), (91, 16)),
 }
 NO_COLUMNS = Columns()
-MOST_ARRIVALS = 200_000  # some megabytes of a plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,29 +179,3 @@ def _prefix_reuse(cells: Sequence[Cell] | None) -> float | None:
 
 def rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
-
-
-def replay_offsets_s(
-    trace: Trace, *, rate_per_s: float | None = None, at_most_s: float | None = None
-) -> tuple[float, ...]:
-    """Arrival times of the trace, stretched to a mean rate (requests over the trace's span), then cut to a length.
-
-    Seconds after the first, ascending, to the microsecond. Raises TraceRefused where there is nothing to replay.
-    """
-    offsets = trace.offsets_s
-    if offsets is None:
-        raise TraceRefused("The trace has no arrival times to replay.")
-    if len(offsets) < 2 or offsets[-1] <= 0:
-        raise TraceRefused("The trace has no span of time to replay: all its requests came at once.")
-    if rate_per_s is not None:
-        if rate_per_s <= 0:
-            raise TraceRefused("A rate is above zero.")
-        offsets = offsets * (len(offsets) / offsets[-1] / rate_per_s)
-    if at_most_s is not None:
-        offsets = offsets[offsets <= at_most_s]
-    if len(offsets) > MOST_ARRIVALS:
-        raise TraceRefused(
-            f"{len(offsets):,} arrivals are more than {MOST_ARRIVALS:,}. Cut the trace to fewer seconds."
-        )
-    rounded: NDArray[np.float64] = np.round(offsets, 6)
-    return tuple(rounded.tolist())

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.engine.load import Replay
 from benchmarks.engine.plan import Quantiles
 from benchmarks.imports import classes as traced
 from benchmarks.imports.classes import TracedClass
@@ -14,7 +13,7 @@ from benchmarks.imports.servegen import Densities, RateProfile
 from benchmarks.imports.trace_facts import Facts, facts_of, made_up, warnings_about
 from benchmarks.imports.trace_layouts import Columns
 from benchmarks.imports.trace_text import TraceRefused
-from benchmarks.imports.traces import NO_COLUMNS, Trace, read_trace, replay_offsets_s
+from benchmarks.imports.traces import NO_COLUMNS, Trace, read_trace
 from benchmarks.records.lengths import ClassLengths
 
 MOST_ARRIVALS = 10_000  # kept with a workload; a longer trace is cut to its first ones
@@ -73,11 +72,6 @@ def source_line(draft: TraceDraft) -> str:
 def notes_text(draft: TraceDraft) -> str:
     """What was said when the file was read, for the notes of the workload."""
     return "\n".join([f"Lengths from a trace file with SHA-256 {draft.sha256}.", *draft.notes, *draft.warnings])
-
-
-def replay_of(trace: Trace, *, rate_per_s: float | None = None, at_most_s: float | None = None) -> Replay:
-    """The trace's arrivals for a plan, stretched to a rate and cut to a length where these are given."""
-    return Replay(replay_offsets_s(trace, rate_per_s=rate_per_s, at_most_s=at_most_s))
 
 
 def _arrivals(trace: Trace) -> tuple[float, ...]:

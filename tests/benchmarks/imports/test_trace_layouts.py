@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.imports.trace_layouts import Columns
-from benchmarks.imports.trace_text import TraceRefused
-from benchmarks.imports.traces import Trace, read_trace, replay_offsets_s
+from benchmarks.imports.traces import Trace, read_trace
 from tests.benchmarks.imports.files import csv, file, jsonl, own
 
 SPLITWISE = "Azure LLM inference trace 2023, Azure Public Dataset; Patel et al., Splitwise, ISCA 2024 (CC BY 4.0)"
@@ -211,37 +210,3 @@ def test_a_packed_file_is_unpacked_and_a_byte_order_mark_ignored() -> None:
     data = own((7, 8), (9, 10))
     assert trace_of(gzip.compress(data)).prompt_tokens.tolist() == [7, 9]
     assert trace_of(b"\xef\xbb\xbf" + data).prompt_tokens.tolist() == [7, 9]
-
-
-ARRIVALS = own((10, 1), (20, 2), (30, 3), (40, 4), (50, 5), times=(0.0, 1.0, 1.0, 3.0, 5.0))
-
-
-@pytest.mark.parametrize(
-    "how, offsets",
-    [
-        ({}, (0.0, 1.0, 1.0, 3.0, 5.0)),
-        ({"rate_per_s": 1.0}, (0.0, 1.0, 1.0, 3.0, 5.0)),
-        ({"rate_per_s": 10.0}, (0.0, 0.1, 0.1, 0.3, 0.5)),
-        ({"at_most_s": 3.0}, (0.0, 1.0, 1.0, 3.0)),
-        ({"at_most_s": 2.999}, (0.0, 1.0, 1.0)),
-        ({"rate_per_s": 0.5, "at_most_s": 2.0}, (0.0, 2.0, 2.0)),
-    ],
-)
-def test_arrivals_are_replayed_stretched_to_a_rate_and_cut_to_a_length(
-    how: dict[str, float], offsets: tuple[float, ...]
-) -> None:
-    assert replay_offsets_s(trace_of(ARRIVALS), **how) == pytest.approx(offsets)
-
-
-@pytest.mark.parametrize(
-    "data, how, said",
-    [
-        (own((7, 8), (9, 10)), {}, "no arrival times"),
-        (own((7, 8), times=(0.0,)), {}, "no span of time"),
-        (own((7, 8), (7, 8), times=(4.0, 4.0)), {}, "no span of time"),
-        (ARRIVALS, {"rate_per_s": 0.0}, "A rate is above zero"),
-    ],
-)
-def test_what_cannot_be_replayed_says_why(data: bytes, how: dict[str, float], said: str) -> None:
-    with pytest.raises(TraceRefused, match=said):
-        replay_offsets_s(trace_of(data), **how)

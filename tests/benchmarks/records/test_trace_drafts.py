@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.engine.load import Replay
 from benchmarks.imports.trace_text import TraceRefused
-from benchmarks.imports.traces import Trace, read_trace
 from benchmarks.records.lengths import fault
-from benchmarks.records.trace_drafts import MOST_ARRIVALS, draft_of, notes_text, replay_of, source_line
+from benchmarks.records.trace_drafts import MOST_ARRIVALS, draft_of, notes_text, source_line
 from tests.benchmarks.imports.files import file, own
 from tests.benchmarks.imports.test_trace_facts import fake_burstgpt
 
@@ -58,14 +56,6 @@ def test_the_first_arrivals_are_kept(requests: int, kept: int) -> None:
 
 def test_requests_that_all_came_at_once_have_no_arrivals_to_keep() -> None:
     assert draft_of(own((5, 6), (7, 8), times=(3.0, 3.0))).arrivals_s == ()
-
-
-def test_a_trace_can_be_replayed_in_a_plan() -> None:
-    trace = read_trace(file("azure2023_conv_head300.csv"))
-    assert isinstance(trace, Trace)
-    replay = replay_of(trace, rate_per_s=2.0, at_most_s=60.0)
-    assert isinstance(replay, Replay)
-    assert (replay.offsets_s[0], replay.offsets_s[-1] <= 60.0, 60 < len(replay.offsets_s) < 180) == (0.0, True, True)
 
 
 def test_rates_without_lengths_are_refused() -> None:

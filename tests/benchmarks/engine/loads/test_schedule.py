@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.engine.load import Arrivals, Constant, Gamma, Poisson, Replay, Steps
-from benchmarks.engine.schedule import MOST_ARRIVALS, TooManyError, mean_rate_per_s, offsets_ns
+from benchmarks.engine.load import Constant, Gamma, Poisson, Replay, Steps
+from benchmarks.engine.schedule import MOST_ARRIVALS, TooManyError, offsets_ns
 
 S = 1_000_000_000
 STEPS = ((2.0, 30.0), (1.0, 0.0), (0.0, 500.0), (3.0, 5.0))
@@ -152,19 +152,3 @@ def test_more_than_a_plan_can_hold_is_refused_before_it_is_drawn(arrivals):
 def test_a_schedule_needs_an_end(horizon_s):
     with pytest.raises(ValueError, match="needs an end"):
         offsets_ns(Poisson(1.0), horizon_s, 1)
-
-
-@pytest.mark.parametrize(
-    ("arrivals", "rate"),
-    [
-        (Constant(2.0), 2.0),
-        (Gamma(3.0, 0.5), 3.0),
-        (Steps(((1.0, 4.0), (9.0, 1.0))), 4.0),
-        (Replay((0.0, 1.0, 4.0)), 0.5),
-        (Replay((0.0,)), None),
-        (Replay((0.0, 0.0)), None),
-        (Replay(()), None),
-    ],
-)
-def test_the_rate_that_was_asked_for_is_known_or_none(arrivals: Arrivals, rate: float | None):
-    assert mean_rate_per_s(arrivals) == rate
