@@ -20,7 +20,7 @@ from benchmarks.engine.alarm import Alarm
 from benchmarks.engine.dialects.base import Ask
 from benchmarks.engine.exchange import Due, Exchange
 from benchmarks.engine.load import MicroBatch
-from benchmarks.engine.open_loop import MOST_AT_ONCE, WORK_OFF_EVERY_S, Slots, arrivals_ns
+from benchmarks.engine.open_loop import MOST_AT_ONCE, WORK_OFF_EVERY_S, Slots, run_arrivals
 from benchmarks.engine.runner import FAR_NS, Cell
 from benchmarks.engine.terms import BatchRecord
 from benchmarks.engine.wire import Slot
@@ -87,21 +87,12 @@ class Batcher:
         self._batches = 0
 
     async def run(self) -> None:
-        cell = self._cell
-        offsets = arrivals_ns(cell, self._load.arrivals)
-        cell.build_ahead(at_most=min(len(offsets), 256))
-        await self._slots.open_ahead()
-        await cell.begin(window_from_s=cell.plan.warmup_s)
-        due = cell.due_at(offsets)
-        cell.on_stop(self._alarm.ring)
-        freshen = asyncio.create_task(self._slots.freshen())
-        try:
-            async with self._asking:
-                await self._gather(due)
-                await self._work_off()
-        finally:
-            freshen.cancel()
-            self._alarm.close()
+        await run_arrivals(self._cell, self._load.arrivals, self._slots, self._alarm, self._work)
+
+    async def _work(self, due: deque[int]) -> None:
+        async with self._asking:
+            await self._gather(due)
+            await self._work_off()
 
     async def _gather(self, coming: deque[int]) -> None:
         """Every arrival at its time up to the stop, and what was due by then; what is held then goes at once."""

@@ -10,6 +10,7 @@ import asyncio
 import heapq
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from benchmarks.engine.alarm import Alarm
@@ -20,6 +21,7 @@ from benchmarks.engine.runner import FAR_NS, Cell
 from benchmarks.engine.wire import Slot
 
 NS = 1_000_000_000
+BUILT_AHEAD = 256
 OPENED_AHEAD = 128
 # So many free slots are kept open: opened anew after a quiet in which their connections expired, so that the next burst
 # finds them open, and more of them where the server holds its answers, before they are wanted.
@@ -109,21 +111,12 @@ class Dispatcher:
         self._asking = asyncio.TaskGroup()
 
     async def run(self) -> None:
-        cell = self._cell
-        offsets = arrivals_ns(cell, self._load.arrivals)
-        cell.build_ahead(at_most=min(len(offsets), 256))
-        await self._slots.open_ahead()
-        await cell.begin(window_from_s=cell.plan.warmup_s)
-        due = cell.due_at(offsets)
-        freshen = asyncio.create_task(self._slots.freshen())
-        cell.on_stop(self._alarm.ring)
-        try:
-            async with self._asking:
-                await self._send_all(due)
-                await self._work_off()
-        finally:
-            freshen.cancel()
-            self._alarm.close()
+        await run_arrivals(self._cell, self._load.arrivals, self._slots, self._alarm, self._work)
+
+    async def _work(self, due: deque[int]) -> None:
+        async with self._asking:
+            await self._send_all(due)
+            await self._work_off()
 
     async def _send_all(self, arrivals: deque[int]) -> None:
         """Every arrival at its time, and the turns that follow on them, up to the stop: what was due by then too."""
@@ -183,6 +176,24 @@ class Dispatcher:
         for due, _ in self._waiting:
             self._cell.never_sent(due)
         self._waiting.clear()
+
+
+async def run_arrivals(
+    cell: Cell, arrivals: Arrivals, slots: Slots, alarm: Alarm, work: Callable[[deque[int]], Awaitable[None]]
+) -> None:
+    """Opens connections, begins, and does `work` on the arrivals' times on the clock; a stop rings the alarm."""
+    offsets = arrivals_ns(cell, arrivals)
+    cell.build_ahead(at_most=min(len(offsets), BUILT_AHEAD))
+    await slots.open_ahead()
+    await cell.begin(window_from_s=cell.plan.warmup_s)
+    due = cell.due_at(offsets)
+    freshen = asyncio.create_task(slots.freshen())
+    cell.on_stop(alarm.ring)
+    try:
+        await work(due)
+    finally:
+        freshen.cancel()
+        alarm.close()
 
 
 def arrivals_ns(cell: Cell, arrivals: Arrivals) -> list[int]:
