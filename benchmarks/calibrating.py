@@ -65,6 +65,7 @@ def need_of(grid: Grid) -> Need:
         host=socket.gethostname()[:80],
         boot=probe.boot_id(),
         client_cpus=plans.client_cpus(),
+        client_realtime=settings.CLIENT_REALTIME,
         engine_sha256=engine_sha256(),
         processes=modes.processes(wanted, highest),
         offered_concurrency=min(MOST_OFFERED, modes.connections(wanted, highest)),
@@ -147,7 +148,9 @@ def plan_for(need: Need, address: str) -> CellPlan:
     short = msgspec.structs.replace(plan.classes[0], output_tokens=Fixed(tokens))
     wanted_s = WANTED_REQUESTS * (WAIT_S + STEP_S * tokens) / need.offered_concurrency
     window_s = min(max(wanted_s, LEAST_WINDOW_S), MOST_WINDOW_S)
-    return msgspec.structs.replace(plan, classes=(short,), warmup_s=WARMUP_S, window_s=window_s)
+    return msgspec.structs.replace(
+        plan, classes=(short,), warmup_s=WARMUP_S, window_s=window_s, client_realtime=need.client_realtime
+    )
 
 
 @contextlib.contextmanager

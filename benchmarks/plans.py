@@ -60,6 +60,7 @@ def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
         stream=not isinstance(wanted, MicroTerms) and runtime.dialect != Dialect.OPENAI_EMBEDDINGS,
         processes=modes.processes(wanted, cell.setting),
         client_cpus=client_cpus(),
+        client_realtime=settings.CLIENT_REALTIME,
         metrics_url=runtime.metrics_url,
         gpu_metrics_url=runtime.gpu_metrics_url,
         guard=_guard(grid.mode, limits, permit),

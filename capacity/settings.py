@@ -114,6 +114,7 @@ CELERY_BEAT_SCHEDULE = {
 TARGET_HOSTS = env.list("HEADROOM_TARGET_HOSTS", default=["127.0.0.1", "localhost", "::1"])
 # Cores of this host that load generators pin themselves to, such as "2,3"; empty pins nothing.
 CLIENT_CPUS = env.list("HEADROOM_CLIENT_CPUS", cast=int, default=[])
+CLIENT_REALTIME = env.bool("HEADROOM_CLIENT_REALTIME", default=False)
 # How this host reaches its targets, where the system's own certificates and a straight way do not do.
 TARGET_CA_FILE = env.str("HEADROOM_TARGET_CA_PATH", default="")
 TARGET_CLIENT_CERT_FILE = env.str("HEADROOM_TARGET_CLIENT_CERT_PATH", default="")

@@ -7,6 +7,7 @@ the grid from a calibration of its own. What the real server must show is said i
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -19,8 +20,11 @@ from scripts.pages import PageError
 from scripts.run import prepare
 from scripts.show import Bar, Steps
 from scripts.stack import Stack, StackError, end_on_signals, free_port
+from tools import tiny_gguf
 
 SLOTS, CONTEXT_TOKENS, THREADS = 4, 2048, "2"
+SHAPE = tiny_gguf.Shape(width=768, heads=12)
+"""270 MB of weights: more than processors keep near, so that a batch shares the reading of them on any machine."""
 SETTINGS = (1, 2, 4, 8)
 TIMES_P95_AT_ONE = 4.0
 WITHIN_S = 400.0
@@ -31,12 +35,8 @@ GRIDS = 6
 
 
 def start_server(stack: Stack, model: Path) -> str:
-    """llama.cpp's server on a model that it writes first if need be; returns its address.
-
-    Two threads, so that one sequence alone waits for memory and four together share the waiting, on machines whose
-    memory keeps up with one thread too. They stand back for the load client, which would else measure itself.
-    """
-    command = ["nice", "-n", "10", sys.executable, "-m", "tools.llamacpp_server", str(model), "--slots", str(SLOTS)]
+    """llama.cpp's server; returns its address. The load client shares the cores with its two threads and is woken first."""
+    command = [sys.executable, "-m", "tools.llamacpp_server", str(model), "--slots", str(SLOTS)]
     return stack.start_announced(
         "llamacpp", [*command, "--context-per-slot", str(CONTEXT_TOKENS), "--threads", THREADS], within_s=120
     )
@@ -55,7 +55,7 @@ def real_plan(endpoint: str, model: Path) -> Plan:
         endpoint=endpoint,
         metrics_path="/metrics",
         flags=f"python -m tools.llamacpp_server {model.name} --slots {SLOTS} --context-per-slot {CONTEXT_TOKENS} "
-        f"--threads {THREADS}, nice 10",
+        f"--threads {THREADS}",
         max_active=SLOTS,
         context_tokens=CONTEXT_TOKENS,
         # A prompt long enough that its work, which slots share, counts beside reading the weights, which a batch shares.
@@ -170,9 +170,11 @@ def run_grid(stack: Stack, journey: Journey, plan: Plan, objective: str, setting
 
 def real(home: Path) -> list[Path]:
     say = Steps()
+    os.environ.setdefault("HEADROOM_CLIENT_REALTIME", "1")  # the server's threads are as many as small hosts have cores
     with Stack(home, free_port()) as stack:
         prepare(stack)
-        model = home / "tiny-8x512-f32.gguf"
+        model = home / "tiny-8x768-f32.gguf"
+        tiny_gguf.write(model, SHAPE)
         endpoint = start_server(stack, model)
         stack.start_web()
         stack.start_worker("--schedule")

@@ -46,6 +46,7 @@ ENGINE_VERSION = "0.2.0"
 EXIT_OK, EXIT_FAULT, EXIT_BAD_PLAN, EXIT_UNREACHABLE = 0, 1, 2, 3
 # Telemetry's thread must hand the interpreter back at once when the event loop wants it; Python's default is 5 ms.
 SWITCH_INTERVAL_S = 0.0005
+NORMAL = "normal"
 MOST_WORDS = 500  # a plan's own field may be as long as it likes
 
 
@@ -66,7 +67,8 @@ def main(arguments: list[str]) -> int:
     try:
         plan = read_plan(Path(options.plan))
         pin(plan, options.part)
-        ledger, writer = _opened(plan, Path(options.log), resume=options.resume)
+        priority = hurry() if plan.client_realtime else NORMAL
+        ledger, writer = _opened(plan, Path(options.log), priority, resume=options.resume)
     except (BadPlanError, OSError, ValueError) as error:
         print(f"benchmarks.engine: {str(error)[:MOST_WORDS]}", file=sys.stderr)
         return EXIT_BAD_PLAN
@@ -100,12 +102,12 @@ def part(text: str) -> Shard:
     return Shard(int(number), int(of))
 
 
-def _opened(plan: CellPlan, log: Path, *, resume: bool) -> tuple[Ledger | None, LogWriter | None]:
+def _opened(plan: CellPlan, log: Path, priority: str, *, resume: bool) -> tuple[Ledger | None, LogWriter | None]:
     """The log to write; none where the one found is complete. Raises BadPlanError where it is another batch's."""
     if not (resume and log.exists() and whole_bytes(log)):
         log.unlink(missing_ok=True) if resume else None
         writer = LogWriter(log)
-        writer.append(header(plan))
+        writer.append(header(plan, priority))
         return None, writer
     if not isinstance(plan.load, StaticBatch):
         raise BadPlanError(f"{log.name} is there already, and only a static batch goes on with what it finds")
@@ -117,7 +119,7 @@ def _opened(plan: CellPlan, log: Path, *, resume: bool) -> tuple[Ledger | None, 
     wall_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
     ledger = static_batch.ledger_of(found, tries=plan.load.tries, wall_ns=wall_ns, monotonic_ns=monotonic_ns)
     writer = LogWriter.resume(log)
-    writer.append(Resumed(wall_ns=wall_ns, monotonic_ns=monotonic_ns) if found else header(plan))
+    writer.append(Resumed(wall_ns=wall_ns, monotonic_ns=monotonic_ns) if found else header(plan, priority))
     return ledger, writer
 
 
@@ -150,7 +152,18 @@ def pin(plan: CellPlan, shard: Shard | None) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def header(plan: CellPlan) -> Header:
+def hurry() -> str:
+    """Woken before all ordinary work from now on, threads and child processes too; the words for the header."""
+    if not hasattr(os, "sched_setscheduler"):
+        return "normal: this system has no real-time priority"
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except PermissionError:
+        return "normal: real time was not allowed"
+    return "realtime"
+
+
+def header(plan: CellPlan, priority: str) -> Header:
     return Header(
         schema=SCHEMA_VERSION,
         plan_sha256=plans.sha256(plan),
@@ -162,6 +175,7 @@ def header(plan: CellPlan) -> Header:
         simulated=plan.simulated,
         plan=plan,
         transport=transport_words(plan),
+        client_priority=priority,
     )
 
 

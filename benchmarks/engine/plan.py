@@ -106,7 +106,8 @@ class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     `shared_prefix_share` of each prompt, 0 to 1, is the same text in every request, declared for prefix caches; the
     rest begins with a marker of its own. `processes` above 1 split the load over as many generator processes.
-    `client_cpus` are the cores that they pin themselves to; empty pins nothing.
+    `client_cpus` are the cores that they pin themselves to; empty pins nothing. `client_realtime` asks the system to wake
+    them before all ordinary work, where it shares its cores with the runtime.
     """
 
     version: int = 2
@@ -134,6 +135,7 @@ class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
     ignore_eos: bool = False
     processes: int = 1
     client_cpus: tuple[int, ...] = ()
+    client_realtime: bool = False
     burst_start: bool = False
     connect: Connect = Connect()
     connect_timeout_s: float = 10.0

@@ -46,7 +46,8 @@ class Phase(StrEnum):
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header"):
     """First frame: what is being run, and one pair of clocks read together. `transport` is `headroom` for the one made
-    for measuring, else the name of the standard one with the reason."""
+    for measuring, else the name of the standard one with the reason. `client_priority` is `normal`, `realtime`, or why
+    real time was refused."""
 
     schema: int
     plan_sha256: str
@@ -58,6 +59,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header"):
     simulated: bool
     plan: CellPlan
     transport: str = "headroom"
+    client_priority: str = "normal"
 
 
 class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):

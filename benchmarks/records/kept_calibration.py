@@ -10,7 +10,8 @@ from benchmarks.records.calibration import Calibration, Limits
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be the same for a calibration to stand: the place, the cores, the engine; and at least as much offered."""
+    """What must be the same for a calibration to stand: the place, the cores and priority, the engine; and at least as
+    much offered."""
 
     host: str
     boot: str
@@ -18,6 +19,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     engine_sha256: str
     processes: int
     offered_concurrency: int
+    client_realtime: bool = False
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.engine.__main__ import main, part
+from benchmarks.engine.columns import from_log
 from benchmarks.engine.lengths import quantile
 from benchmarks.engine.load import StaticBatch
 from benchmarks.engine.plan import Lognormal
@@ -105,3 +106,16 @@ def test_no_part_of_several(text):
 def test_a_refusal_is_short_whatever_the_field(tmp_path, capsys):
     path = Path(command_line(a_plan(task="x" * 100_000), tmp_path)[-2])
     assert (main([str(path), str(tmp_path / "log")]), len(capsys.readouterr().err) < 600) == (2, True)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_log_says_which_priority_was_had(tmp_path, url, asked):
+    with subprocess.Popen(
+        command_line(plan_at(url, client_realtime=asked, window_s=0.3), tmp_path), cwd=ROOT, stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    ) as child:  # fmt: skip
+        while child.poll() is None:
+            time.sleep(0.05)
+    had = from_log(tmp_path / "cell.log").header.client_priority
+    allowed = ("realtime", "normal: real time was not allowed", "normal: this system has no real-time priority")
+    assert had in (allowed if asked else ("normal",))

@@ -124,3 +124,10 @@ def test_the_way_to_a_target_is_the_hosts_own_setting(settings):
     assert _plan(cell).connect == engine_plan.Connect()
     settings.TARGET_CA_FILE, settings.TARGET_PROXY_URL = "/etc/headroom/ca.pem", "http://127.0.0.1:3128"
     assert _plan(cell).connect == engine_plan.Connect(ca_file="/etc/headroom/ca.pem", proxy_url="http://127.0.0.1:3128")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_clients_priority_is_the_hosts_own_setting(settings, asked):
+    settings.CLIENT_REALTIME = asked
+    assert _plan(running_grid(settings=(1,), class_names=("short",)).cells.get()).client_realtime is asked
