@@ -24,7 +24,7 @@ LINE_END = b"\r\n"
 MOST_LENGTH_DIGITS = 6
 # A read of a chunked event stream that ends so ends an event and a chunk; as many are kept at most, and none so long.
 EVENT_END = b"\n\n\r\n"
-MOST_KEPT, LONG_READ_BYTES = 32, 4096
+MOST_KEPT, LONG_READ_BYTES = 8, 4096
 MARKER, MARKER_WITHIN = b"[DONE]", 20
 HEX = frozenset(b"0123456789abcdefABCDEF")
 MOST_LENGTHS = 4096

@@ -34,10 +34,8 @@ WARMUP_TURNS = 2  # warm-up ends once this many requests per slot have finished,
 TICK_S = 0.1
 PROGRESS_EVERY_S = 1.0
 BUILD_AHEAD_S = 0.15
-# While warm-up runs more requests are built at each tick, so that the window builds few; in the window only what is
-# short, between answers rather than before a send.
+# Many are built at each tick of the warm-up, so that the window builds few, one at a time, between answers.
 WARMUP_BUILD_S = 0.01
-WINDOW_BUILD_S = 0.001
 BUILT_AHEAD = 20_000
 BUILT_AT_LEAST = 64
 FAR_NS = 2**62
@@ -308,8 +306,12 @@ class Cell:
         if self._window_start_ns is None or now_s * NS < self._window_start_ns:
             self._supply.build_ahead(until_s=now_s + WARMUP_BUILD_S, at_most=BUILT_AHEAD)
         else:
-            least = max(BUILT_AT_LEAST, 2 * len(self._slots))
-            self._supply.build_ahead(until_s=now_s + WINDOW_BUILD_S, at_most=least)
+            self._build_next()
+
+    def _build_next(self) -> None:
+        """The loop looks at its sockets before the next one."""
+        if self._supply.build_one(at_most=max(BUILT_AT_LEAST, 2 * len(self._slots))):
+            asyncio.get_running_loop().call_soon(self._build_next)
 
     def _next_tick_s(self) -> float:
         """Up to the window's edge if that is nearer than the next tick."""
@@ -327,8 +329,7 @@ class Cell:
         self._window_end_ns = start_ns + round(self.plan.window_s * NS)
 
     def _cut_window(self, at_ns: int) -> None:
-        if self._window_end_ns is not None:
-            self._window_end_ns = min(self._window_end_ns, at_ns)
+        self._window_end_ns = None if self._window_end_ns is None else min(self._window_end_ns, at_ns)
 
     def _open_window(self, start_ns: int) -> None:
         self._set_window(start_ns)
@@ -363,8 +364,7 @@ class Cell:
         if window is not None:
             self._writer.append(window)
             on_time = isinstance(self.plan.load, OpenLoop | MicroBatch)
-            seen = self._recorder.monitor.readings()
-            self._writer.append(health.verdict(self.plan, seen, sends_are_due=on_time))
+            self._writer.append(health.verdict(self.plan, self._recorder.monitor.readings(), sends_are_due=on_time))
         end = End(
             t_ns=time.monotonic_ns(), complete=not self._reason, reason=self._reason or WINDOW_COMPLETED,
             sent=self._supply.sent, planned=self._planned(window),

@@ -49,10 +49,17 @@ class Supply:
 
     def build_ahead(self, *, until_s: float, at_most: int) -> None:
         """First turns, until `at_most` are ready, the ceiling is reached, enough memory is used or the time is up."""
+        while time.monotonic() < until_s and self.build_one(at_most=at_most):
+            pass
+
+    def build_one(self, *, at_most: int) -> bool:
+        """Whether there was one to build."""
         most = min(at_most, self._max_requests - self.sent)
-        while len(self._built) < most and self._built_bytes < MOST_BUILT_BYTES and time.monotonic() < until_s:
-            self._built.append(self._first_turn(len(self._built)))
-            self._built_bytes += len(self._built[-1].body)
+        if len(self._built) >= most or self._built_bytes >= MOST_BUILT_BYTES:
+            return False
+        self._built.append(self._first_turn(len(self._built)))
+        self._built_bytes += len(self._built[-1].body)
+        return True
 
     def take(self, after: Prepared | None = None) -> Prepared | None:
         """The next request: the next turn of `after`'s session where it has one, else a new session's first. None once

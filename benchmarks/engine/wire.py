@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import ssl
 import time
+from collections import deque
 from collections.abc import Sequence
 
 import httpx
@@ -25,33 +27,46 @@ from benchmarks.engine.transport import OneConnection, serialised
 
 DEADLINES_EVERY_S = 0.1
 DEADLINES_EVERY_NS = 100_000_000
+DEADLINES_PARTS = 20
 MEASURED = "headroom"
 
 
 class Deadlines:
     """Looks at every exchange under way a few times in a second, so that moving a deadline costs a number, not a
-    timer."""
+    timer. Not at all of them in one go: a thousand would hold the loop for a millisecond."""
 
     def __init__(self) -> None:
         self._waiting: dict[Exchange, Slot] = {}
+        self._turn: deque[Exchange] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, exchange: Exchange, slot: Slot) -> None:
         self._waiting[exchange] = slot
+        self._turn.append(exchange)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(DEADLINES_EVERY_S, self._look)
+            self._look_again()
 
     def leave(self, exchange: Exchange) -> None:
         self._waiting.pop(exchange, None)
 
     def _look(self) -> None:
         now_ns = time.monotonic_ns()
-        for slot in tuple(self._waiting.values()):
+        for _ in range(math.ceil(len(self._turn) / DEADLINES_PARTS)):
+            exchange = self._turn.popleft()
+            slot = self._waiting.get(exchange)
+            if slot is None:
+                continue
+            self._turn.append(exchange)
             slot.catch_up(now_ns)
-        for exchange in [exchange for exchange in self._waiting if exchange.deadline_ns <= now_ns]:
-            self._waiting[exchange].expire(now_ns)
-        again = bool(self._waiting)
-        self._timer = asyncio.get_running_loop().call_later(DEADLINES_EVERY_S, self._look) if again else None
+            if exchange.deadline_ns <= now_ns:
+                slot.expire(now_ns)
+        self._timer = None
+        if self._turn:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        after_s = DEADLINES_EVERY_S / min(DEADLINES_PARTS, len(self._turn))
+        self._timer = asyncio.get_running_loop().call_later(after_s, self._look)
 
 
 class Target:
