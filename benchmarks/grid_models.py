@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from benchmarks.records.mode_words import WORDS, ModeWords, in_words, setting_words, stage_words
 from benchmarks.records.modes import Mode, terms_of
-from benchmarks.registry_models import Hardware, HardwareProbe, Runtime, Team, Workload
+from benchmarks.registry_models import Hardware, HardwareProbe, Runtime, Team, WorkerKey, Workload
 
 MODES = [(mode.value, WORDS[mode].name) for mode in Mode]
 
@@ -54,6 +54,18 @@ class Grid(models.Model):
     )  # fmt: skip
     calibration = models.JSONField(
         null=True, help_text="What the load engine's own error was before the first cell, against a server that knows."
+    )
+    managed = models.BooleanField(
+        default=False, help_text="The worker starts the runtime for each setting, by its launch profile."
+    )
+    probes = models.JSONField(
+        default=list, blank=True, help_text="Behaviour probes after the load, with their parameters."
+    )
+    on_guard = models.CharField(
+        max_length=10, default="cancel", choices=[("drain", "Let answers finish"), ("cancel", "End requests at once")]
+    )
+    baseline = models.JSONField(
+        null=True, help_text="Temperature, power and memory of the idle host before the first cell."
     )
     answer = models.JSONField(null=True, help_text="What a capacity search found, or why it could not say.")
     digest = models.CharField(
@@ -109,6 +121,8 @@ class Authorization(models.Model):
     max_power_w = models.FloatField(null=True)
     revoked_at = models.DateTimeField(null=True)
     revoked_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+    signature = models.CharField(max_length=128, blank=True, help_text="Ed25519 over what it allows, in base64.")
+    signed_by = models.CharField(max_length=64, blank=True, help_text="Digest of the key that signed it.")
 
     class Meta:
         ordering = ["-id"]
@@ -186,6 +200,7 @@ class Cell(models.Model):
     position = models.PositiveIntegerField(help_text="Order of running: stages ascend.")
     setting = models.PositiveIntegerField(help_text="Offered concurrency, or what the grid's mode means by a setting.")
     class_name = models.SlugField(max_length=30)
+    probe = models.CharField(max_length=20, blank=True, help_text="Which behaviour it tries; empty for plain load.")
     repeat = models.PositiveSmallIntegerField(default=1)
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.PLANNED)
     attempt = models.PositiveIntegerField(default=0)
@@ -196,16 +211,18 @@ class Cell(models.Model):
     reason = models.CharField(max_length=300, blank=True, help_text="Why it stopped, was interrupted or did not run.")
     progress = models.JSONField(default=dict)
     summary = models.JSONField(null=True)
+    verdict = models.JSONField(null=True, help_text="What a behaviour probe says, with its figures and reasons.")
 
     class Meta:
         ordering = ["position"]
         constraints = [
-            models.UniqueConstraint(fields=["grid", "setting", "class_name", "repeat"], name="cell_once"),
+            models.UniqueConstraint(fields=["grid", "setting", "class_name", "repeat", "probe"], name="cell_once"),
             models.UniqueConstraint(
                 fields=["hardware"], condition=Q(status="running"), name="one_running_cell_per_hardware"
             ),
             models.CheckConstraint(
-                condition=~Q(status="measured") | Q(summary__isnull=False), name="measured_cell_has_summary"
+                condition=~Q(status="measured") | Q(summary__isnull=False) | Q(verdict__isnull=False),
+                name="measured_cell_has_summary",
             ),
         ]
         indexes = [models.Index(fields=["hardware", "status", "position"])]
@@ -237,6 +254,7 @@ class Attempt(models.Model):
     ended_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=12, choices=Cell.Status.choices, blank=True)
     reason = models.CharField(max_length=300, blank=True)
+    conditions = models.JSONField(default=dict, help_text="What the worker read of power and room around this attempt.")
 
     class Meta:
         ordering = ["number"]
@@ -256,6 +274,8 @@ class Evidence(models.Model):
     size_bytes = models.PositiveBigIntegerField()
     requests = models.PositiveIntegerField()
     stored_at = models.DateTimeField(auto_now_add=True)
+    signature = models.CharField(max_length=128, blank=True, help_text="Ed25519 by the worker's own key, in base64.")
+    key = models.ForeignKey(WorkerKey, null=True, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
         verbose_name_plural = "evidence"
@@ -277,3 +297,24 @@ class EvidenceChunk(models.Model):
 
     def __str__(self) -> str:
         return f"chunk {self.number} of {self.evidence_id}"
+
+
+class SupersededEvidence(models.Model):
+    """A whole measurement that arrived after a newer attempt of its cell had finished: kept, and never the result."""
+
+    cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="superseded")
+    attempt = models.PositiveIntegerField()
+    schema_version = models.PositiveSmallIntegerField()
+    sha256 = models.CharField(max_length=64)
+    requests = models.PositiveIntegerField()
+    content = models.BinaryField()
+    reason = models.CharField(max_length=300)
+    stored_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["cell", "attempt"]
+        verbose_name_plural = "superseded evidence"
+        constraints = [models.UniqueConstraint(fields=["cell", "attempt"], name="superseded_once")]
+
+    def __str__(self) -> str:
+        return f"superseded evidence of {self.cell_id}, attempt {self.attempt}"

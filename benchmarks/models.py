@@ -1,6 +1,16 @@
 """All rows of the measuring side; the definitions stand in registry_models.py and grid_models.py."""
 
-from benchmarks.grid_models import Attempt, Authorization, Cell, Conditions, Evidence, EvidenceChunk, Grid, PowerSource
+from benchmarks.grid_models import (
+    Attempt,
+    Authorization,
+    Cell,
+    Conditions,
+    Evidence,
+    EvidenceChunk,
+    Grid,
+    PowerSource,
+    SupersededEvidence,
+)
 from benchmarks.registry_models import (
     BatchingMode,
     Dialect,
@@ -15,6 +25,7 @@ from benchmarks.registry_models import (
     RuntimeKind,
     Team,
     Versioned,
+    WorkerKey,
     Workload,
 )
 
@@ -38,7 +49,9 @@ __all__ = [
     "Role",
     "Runtime",
     "RuntimeKind",
+    "SupersededEvidence",
     "Team",
     "Versioned",
+    "WorkerKey",
     "Workload",
 ]

@@ -128,11 +128,13 @@ def most_cells(grid: Grid, cells: int) -> int:
 def digest_of_grid(grid: Grid) -> str:
     """SHA-256 of all that an authorisation allows; an edit of any of it voids the authorisation.
 
-    A plain closed loop leaves its mode out, as grids did before there were others: their digests stay what they were.
+    What is plain is left out, as grids did before there was anything else: their digests stay what they were.
     """
     mode = {"mode": grid.mode, "load": grid.load} if grid.mode != Mode.CLOSED or grid.load else {}
+    asked = {"managed": grid.managed, "probes": list(grid.probes), "drain": grid.on_guard == "drain"}
     return digest_of(
         mode
+        | {name: value for name, value in asked.items() if value}
         | {
             "runtime": grid.runtime.digest,
             "workload": grid.workload.digest,

@@ -35,8 +35,9 @@ HARDWARE_FIELDS = ("name", "place", "cpu", "ram_gib", "gpu", "gpu_count", "vram_
 RUNTIME_MEASURED = (
     "kind", "runtime_version", "endpoint", "api_key_name", "model_name", "model_digest", "flags", "dialect",
     "batching_mode", "max_active_sequences", "context_per_sequence_tokens", "metrics_url", "gpu_metrics_url",
+    "launch_profile", "geometry", "geometry_source",
 )  # fmt: skip
-_LATER = {"dialect": Dialect.OPENAI_CHAT}
+_LATER = {"dialect": Dialect.OPENAI_CHAT, "launch_profile": "", "geometry": None, "geometry_source": ""}
 """Fields that came later, with the value that every older row has: as such they leave the digest as it was."""
 RUNTIME_FIELDS = ("name", "hardware", *RUNTIME_MEASURED, "notes")
 WORKLOAD_MEASURED = ("seed", "task", "source")

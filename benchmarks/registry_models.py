@@ -100,6 +100,10 @@ class Hardware(Registered):
     power_cap_w = models.FloatField("Power cap, W", null=True, blank=True, validators=[MinValueValidator(1)])
     worker_seen_at = models.DateTimeField(null=True, blank=True, editable=False)
     worker_name = models.CharField(max_length=200, blank=True, editable=False)
+    offers = models.JSONField(
+        default=dict, blank=True, editable=False,
+        help_text="What the host's own file allows, as its worker last read it: targets, launch profiles, key names.",
+    )  # fmt: skip
 
     class Meta:
         ordering = ["slug"]
@@ -123,6 +127,38 @@ class HardwareProbe(models.Model):
 
     def __str__(self) -> str:
         return f"{self.hardware_id} at {self.at:%Y-%m-%d %H:%M}"
+
+
+class WorkerKey(models.Model):
+    """One enrolment of a host's worker. The one-time key is shown once and kept as its digest only; with its use comes
+    the public half of the key that the worker made for itself, by which its evidence is known."""
+
+    hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="worker_keys")
+    token_sha256 = models.CharField(max_length=64, unique=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+    worker = models.CharField(max_length=200, blank=True)
+    public_key = models.CharField(max_length=64, blank=True, help_text="Ed25519, 32 bytes in base64.")
+    revoked_at = models.DateTimeField(null=True)
+    revoked_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["hardware"],
+                condition=Q(used_at__isnull=False, revoked_at__isnull=True),
+                name="one_live_worker_key_per_hardware",
+            ),
+            models.CheckConstraint(
+                condition=Q(used_at__isnull=True) | ~Q(public_key=""), name="used_key_has_public_half"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"W-{self.pk}"
 
 
 class BatchingMode(models.TextChoices):
@@ -199,6 +235,14 @@ class Runtime(Versioned):
         blank=True,
         help_text="A DCGM exporter, where NVML is not read on the host itself.",
     )
+    launch_profile = models.CharField(
+        max_length=60, blank=True,
+        help_text="Name of a profile in the host's own file, by which its worker starts this runtime itself.",
+    )  # fmt: skip
+    geometry = models.JSONField(
+        null=True, blank=True, help_text="What decides the model's memory, read from its config.json or GGUF header."
+    )
+    geometry_source = models.CharField(max_length=200, blank=True)
 
     class Meta:
         ordering = ["slug", "-version"]

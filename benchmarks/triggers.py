@@ -52,17 +52,19 @@ def _used(column: str, row: str) -> str:
 _PLAN = (
     "digest", "declared", "hardware_id", "runtime_id", "workload_id", "setting_values", "class_names", "repeats", "window_s",
     "warmup_s", "limits", "objective_digest", "objective_set_at", "simulated", "mode", "load", "calibration",
+    "managed", "probes", "on_guard", "baseline",
 )  # fmt: skip
 _RUNTIME = (
     "slug", "version", "digest", "hardware_id", "kind", "runtime_version", "endpoint", "model_name", "model_digest", "flags",
     "dialect", "batching_mode", "max_active_sequences", "context_per_sequence_tokens", "metrics_url", "gpu_metrics_url",
+    "launch_profile", "geometry", "geometry_source",
 )  # fmt: skip
 _WORKLOAD = (
     "slug", "version", "digest", "seed", "task", "shared_prefix_share", "turns", "think_s", "arrivals_s",
 )  # fmt: skip
 _LEAVE = (
     "grid_id", "grid_digest", "requested_by_id", "authorized_by_id", "authorized_at", "target", "valid_from", "valid_until",
-    "max_concurrency", "max_requests", "max_tokens", "max_minutes", "max_temperature_c", "max_power_w",
+    "max_concurrency", "max_requests", "max_tokens", "max_minutes", "max_temperature_c", "max_power_w", "signature", "signed_by",
 )  # fmt: skip
 _PROPOSAL = (
     "grid_id", "objective_id", "setting", "rollback_setting", "verdict", "grade", "digest", "reason", "measured_by_id",
@@ -80,6 +82,7 @@ RULES: tuple[Rule, ...] = (
     *_frozen("benchmarks_event", "an audit event"),
     *_frozen("benchmarks_evidence", "evidence"),
     *_frozen("benchmarks_evidencechunk", "evidence"),
+    *_frozen("benchmarks_supersededevidence", "evidence"),
     *_frozen("benchmarks_hardwareprobe", "what a worker read of its host"),
     *_frozen("benchmarks_conditions", "recorded conditions"),
     *_frozen("capacity_statement", "an issued statement"),
@@ -124,6 +127,19 @@ RULES: tuple[Rule, ...] = (
         "leave_revoked_once", "benchmarks_authorization", "UPDATE", "a revoked authorisation stays revoked",
         changes=("revoked_at", "revoked_by_id"), when="OLD.revoked_at IS NOT NULL",
     ),
+    Rule(
+        "worker_key_kept", "benchmarks_workerkey", "UPDATE", "an enrolment is used once, and revoked once",
+        changes=("hardware_id", "token_sha256", "created_by_id", "created_at", "expires_at"),
+    ),
+    Rule(
+        "worker_key_used_once", "benchmarks_workerkey", "UPDATE", "a used enrolment never changes its key",
+        changes=("used_at", "worker", "public_key"), when="OLD.used_at IS NOT NULL",
+    ),
+    Rule(
+        "worker_key_revoked_once", "benchmarks_workerkey", "UPDATE", "a revoked worker key stays revoked",
+        changes=("revoked_at", "revoked_by_id"), when="OLD.revoked_at IS NOT NULL",
+    ),
+    Rule("worker_key_no_delete", "benchmarks_workerkey", "DELETE", "enrolments are never deleted"),
     Rule("leave_no_delete", "benchmarks_authorization", "DELETE", "authorisations are never deleted"),
     Rule(
         "choice_measurer", "capacity_choice", "INSERT", "a choice names who drew its grid as measurer",
@@ -177,7 +193,7 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 NO_TRUNCATE = (
-    "benchmarks_event", "benchmarks_cell", "benchmarks_attempt", "benchmarks_evidence", "benchmarks_evidencechunk",
+    "benchmarks_event", "benchmarks_cell", "benchmarks_attempt", "benchmarks_evidence", "benchmarks_evidencechunk", "benchmarks_supersededevidence", "benchmarks_workerkey",
     "benchmarks_authorization", "benchmarks_conditions", "benchmarks_hardwareprobe", "capacity_choice", "capacity_statement",
 )  # fmt: skip
 """Row triggers do not see TRUNCATE; on PostgreSQL a statement-level one refuses it."""
