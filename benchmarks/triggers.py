@@ -193,7 +193,8 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 NO_TRUNCATE = (
-    "benchmarks_event", "benchmarks_cell", "benchmarks_attempt", "benchmarks_evidence", "benchmarks_evidencechunk", "benchmarks_supersededevidence", "benchmarks_workerkey",
+    "benchmarks_event", "benchmarks_cell", "benchmarks_attempt", "benchmarks_evidence", "benchmarks_evidencechunk",
+    "benchmarks_supersededevidence", "benchmarks_workerkey",
     "benchmarks_authorization", "benchmarks_conditions", "benchmarks_hardwareprobe", "capacity_choice", "capacity_statement",
 )  # fmt: skip
 """Row triggers do not see TRUNCATE; on PostgreSQL a statement-level one refuses it."""

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 from msgspec.structs import replace
 
-from benchmarks import calibrating, runs, worker
+from benchmarks import calibrating, engine_child, runs, worker
 from benchmarks.engine.plan import Fixed
 from benchmarks.models import Event, Grid
 from benchmarks.records import kept_calibration
@@ -208,7 +208,7 @@ def test_a_simulator_that_does_not_start_is_a_try_without_figures_and_its_words_
     settings: Any, tmp_path: Path
 ) -> None:
     settings.BASE_DIR = tmp_path  # there is no benchmarks package here
-    environment = worker._environment(None)
+    environment = engine_child.environment(None)
     with (
         pytest.raises(calibrating.CalibrationFailedError, match="it said nothing"),
         calibrating.simulator(tmp_path, environment),

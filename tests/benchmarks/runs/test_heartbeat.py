@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from benchmarks import claims, queries, runs, tasks, worker
+from benchmarks import claims, engine_child, queries, runs, tasks
 from benchmarks.models import Attempt, Cell, Grid
 from tests.benchmarks.runs import protected
 from tests.benchmarks.runs.made import claim, record, running_grid, states
@@ -47,7 +47,7 @@ def test_a_worker_beats_as_often_as_the_setting_says_and_once_at_the_end(setting
     before = Grid.objects.get(pk=grid.pk).progress_version
     command = [sys.executable, "-c", "import time; time.sleep(1.5)"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        worker._watched(taken, child)
+        engine_child.watched(taken, child)
     assert Grid.objects.get(pk=grid.pk).progress_version - before in beats
 
 
@@ -57,10 +57,10 @@ def test_half_of_the_stale_time_without_a_heartbeat_is_out_of_touch(settings, an
     settings.STALE_AFTER_S = 10_000.0
     taken = claim(running_grid(settings=(1,), class_names=("short",)))
     heard_at = time.monotonic() - share * settings.STALE_AFTER_S
-    watch = worker._Watch(heard_at=heard_at)
+    watch = engine_child.Watch(heard_at=heard_at)
     with transaction.atomic():
         transaction.set_rollback(not answers)  # a transaction that is lost answers nothing
-        worker._beat(taken, watch)
+        engine_child.beat(taken, watch)
         transaction.set_rollback(False)
     assert watch.out_of_touch is out_of_touch
     assert (watch.heard_at > heard_at) is answers

@@ -14,7 +14,7 @@ import msgspec
 import psutil
 import pytest
 
-from benchmarks import claims, queries, runs, worker
+from benchmarks import claims, engine_child, queries, runs, storing, worker
 from benchmarks.engine.column_types import OUTCOMES
 from benchmarks.engine.terms import Outcome
 from benchmarks.models import Attempt, Cell, Grid
@@ -86,7 +86,7 @@ def test_killed_engines_cost_no_item_and_repeat_none(endpoint: str, here: Path) 
     sizes: list[int] = []
     for _ in range(3):
         taken = claim(grid)
-        ledger = worker.ledger_of(taken)
+        ledger = engine_child.ledger_of(taken)
         killer = _killing(ledger, 1500)
         worker.run_cell(taken)
         killer.join()
@@ -118,7 +118,7 @@ def test_a_stopped_batch_goes_on_from_its_ledger_when_the_grid_does(endpoint: st
     Grid.objects.filter(pk=grid.pk).update(calibration=TRUE)
     Grid.objects.filter(pk=grid.pk).update(stop_requested="cancel", stop_reason="Stopped by owner (cancel).")
     worker.run_cell(taken)
-    ledger = worker.ledger_of(taken)
+    ledger = engine_child.ledger_of(taken)
     assert (states(grid), ledger.exists()) == (["not_run"], True)
     grid.refresh_from_db()
     runs.resume(grid=grid, by=grid.drawn_by)
@@ -147,19 +147,19 @@ def test_only_a_ledger_whose_result_is_stored_is_cleared_away(here: Path) -> Non
     done = claim(grid)
     assert record(done, summary(setting=4))
     waiting = claim(grid)
-    ledgers = [worker.ledger_of(taken) for taken in (done, waiting)]
+    ledgers = [engine_child.ledger_of(taken) for taken in (done, waiting)]
     for ledger in ledgers:
         ledger.write_bytes(b"kept")
-    worker._remove_stored(ledgers[0].parent)
+    engine_child.remove_stored(ledgers[0].parent)
     assert [ledger.exists() for ledger in ledgers] == [False, True]
 
 
 def test_the_ledger_of_a_cell_whose_result_came_too_late_is_kept(here: Path) -> None:
     grid = running_grid(settings=(4,), class_names=("short",), load=StaticTerms(items=4))
     taken = claim(grid)
-    ledger = worker.ledger_of(taken)
+    ledger = engine_child.ledger_of(taken)
     ledger.write_bytes(b"kept")
     claims.interrupt(claim=taken, reason="taken over")
-    assert not worker._store(taken, b"parquet", summary(setting=4), {"recorded": 4})
+    assert not storing.store(taken, b"parquet", summary(setting=4), {"recorded": 4})
     assert ledger.exists()
     assert record(claim(grid), summary(setting=4))
