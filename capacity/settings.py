@@ -110,8 +110,11 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"queue": "office", "expires": 60},
     },
 }
-# Hosts that a worker may load: loopback unless the host's operator says otherwise, on that host.
-TARGET_HOSTS = env.list("HEADROOM_TARGET_HOSTS", default=["127.0.0.1", "localhost", "::1"])
+# What a worker may call, start and use is in its host's own file, which the operator writes on that host; the web never
+# reads it. Without the file: the hosts listed here, loopback unless the operator says otherwise, and nothing to start.
+HOST_FILE = Path(env.str("HEADROOM_HOST_FILE", default="/etc/headroom/worker.toml"))
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+TARGET_HOSTS = env.list("HEADROOM_TARGET_HOSTS", default=list(LOOPBACK_HOSTS))
 # Cores of this host that load generators pin themselves to, such as "2,3"; empty pins nothing.
 CLIENT_CPUS = env.list("HEADROOM_CLIENT_CPUS", cast=int, default=[])
 CLIENT_REALTIME = env.bool("HEADROOM_CLIENT_REALTIME", default=False)

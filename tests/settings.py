@@ -20,7 +20,9 @@ if "HEADROOM_TESTS" not in os.environ:
     for name in ("SECRET_KEY", "ALLOWED_HOSTS", "BEHIND_TLS", "DEBUG", "HEADROOM_KEYS", "BASE_URL"):
         os.environ.pop(name, None)
     (Path(home) / "static").mkdir()  # whitenoise warns where it is missing
-    os.environ.update(HEADROOM_TESTS="1", HEADROOM_VAR=home, HEADROOM_PLAIN_STATIC="1")
+    os.environ.update(
+        HEADROOM_TESTS="1", HEADROOM_VAR=home, HEADROOM_PLAIN_STATIC="1", HEADROOM_HOST_FILE=f"{home}/worker.toml"
+    )
 
 from capacity.settings import *  # noqa: F403
 
