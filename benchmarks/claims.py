@@ -1,36 +1,30 @@
-"""Claiming, holding and recording cells: each verb states its precondition in the UPDATE, the row count is the lock."""
+"""Claiming, holding and ending cells: each verb states its precondition in the UPDATE, the row count is the lock."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import msgspec
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from benchmarks import audit, gates, plans, probe, searching
-from benchmarks.engine.summary_types import CellSummary
-from benchmarks.models import Attempt, Authorization, Cell, Evidence, EvidenceChunk, Grid
+from benchmarks import audit, gates, probe, searching
+from benchmarks.models import Attempt, Authorization, Cell, Grid
 from benchmarks.permits import Refusal, in_force, permit
-from benchmarks.queries import limits_of
-from benchmarks.records.mode_words import stage_words
 from benchmarks.records.modes import Mode
 
-CHUNK_BYTES = 16 * 1024 * 1024
 MOST_INTERRUPTIONS = 5
 """After so many interruptions in a row a cell is left for a person to look at, so that it cannot loop for ever."""
 MOST_OF_A_LEDGER = 50
 """The same for a static batch, whose next attempt goes on where the last one ended."""
 
-_OPEN = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
-_WAITING = (Cell.Status.PLANNED, Cell.Status.QUEUED)
+OPEN = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
+WAITING = (Cell.Status.PLANNED, Cell.Status.QUEUED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +55,7 @@ def claim_next_cell(*, hardware_slugs: Sequence[str], worker: str) -> Claim | No
     A grid whose authorisation does not hold is passed over: its cell stays queued, with the reason.
     """
     waiting = Grid.objects.filter(
-        status__in=_OPEN, stop_requested="", hardware__slug__in=hardware_slugs, cells__status=Cell.Status.QUEUED
+        status__in=OPEN, stop_requested="", hardware__slug__in=hardware_slugs, cells__status=Cell.Status.QUEUED
     )
     for grid in waiting.distinct().select_related("hardware", "runtime", "workload").order_by("pk"):
         cell = grid.cells.filter(status=Cell.Status.QUEUED).order_by("position").first()
@@ -81,14 +75,14 @@ def beat(*, claim: Claim, progress: dict[str, object]) -> Pulse:
     "sent" and "tokens" of `progress` count against the authorisation, even if the attempt dies.
     """
     now = timezone.now()
-    kept = progress | {"spent": _spent(claim, progress), "at": now.isoformat()}
+    kept = progress | {"spent": spent_by(claim, progress), "at": now.isoformat()}
     # By the database's clock: whoever looks for silent workers may have another one than this host.
-    held = _held(claim).update(heartbeat_at=Now(), progress=_storable(kept))
+    held = held_by(claim).update(heartbeat_at=Now(), progress=storable(kept))
     if not held:
         return Pulse(lost=True)
     Grid.objects.filter(pk=claim.grid_id).update(progress_version=F("progress_version") + 1)
     grid = Grid.objects.get(pk=claim.grid_id)
-    if grid.stop_requested or grid.status not in _OPEN:
+    if grid.stop_requested or grid.status not in OPEN:
         return Pulse(stop=grid.stop_requested or "cancel", reason=grid.stop_reason)
     leave = grid.authorizations.filter(grid_digest=grid.digest).first()
     if leave is None or not in_force(leave, now):
@@ -96,56 +90,14 @@ def beat(*, claim: Claim, progress: dict[str, object]) -> Pulse:
     return Pulse()
 
 
-def record(
-    *,
-    claim: Claim,
-    parquet: bytes,
-    schema_version: int,
-    requests: int,
-    summary: CellSummary,
-    progress: dict[str, object],
-) -> bool:
-    """Stores evidence, its digest and the summary, for the current attempt only, in one transaction.
-
-    False when another attempt has taken over: nothing is stored then. A cell that a guard stopped keeps what it
-    measured, and holds back the higher settings.
-    """
-    status = Cell.Status.MEASURED if summary.complete else Cell.Status.STOPPED
-    sha256 = hashlib.sha256(parquet).hexdigest()
-    with transaction.atomic():
-        _lock(claim.grid_id)
-        held = _held(claim).update(
-            status=status,
-            finished_at=timezone.now(),
-            summary=_storable(msgspec.to_builtins(summary)),
-            progress=_storable(progress | {"spent": _spent(claim, progress)}),
-            reason="" if summary.complete else summary.end_reason[:300],
-        )
-        if not held:
-            return False
-        _store_evidence(claim, parquet, schema_version, requests, sha256)
-        _end_attempt(claim, status, summary.end_reason)
-        cell = Cell.objects.select_related("grid__team").get(pk=claim.cell_id)
-        audit.record(
-            actor=f"worker {probe.claimant_host(claim.worker)}", verb=f"recorded {status} cell", subject=f"grid {claim.grid_id}",
-            team=cell.grid.team, after=sha256, changes={"cell": str(cell), "attempt": claim.attempt, "sha256": sha256},
-        )  # fmt: skip
-        if cell.grid.mode == Mode.SEARCH:
-            searching.advance(cell.grid)
-        else:
-            _hold_back(cell, summary)
-        after_cell(claim.grid_id)
-    return True
-
-
 def give_back(*, claim: Claim, reason: str) -> bool:
     """Ends the current attempt without a result because a person or the authorisation stopped the grid."""
     with transaction.atomic():
-        _lock(claim.grid_id)
-        held = _held(claim).update(status=Cell.Status.NOT_RUN, finished_at=timezone.now(), reason=reason[:300])
+        lock_grid(claim.grid_id)
+        held = held_by(claim).update(status=Cell.Status.NOT_RUN, finished_at=timezone.now(), reason=reason[:300])
         if not held:
             return False
-        _end_attempt(claim, Cell.Status.STOPPED, reason)
+        end_attempt(claim, Cell.Status.STOPPED, reason)
         close_grid(grid_id=claim.grid_id, status=Grid.Status.STOPPED, reason=reason)
     return True
 
@@ -153,11 +105,11 @@ def give_back(*, claim: Claim, reason: str) -> bool:
 def interrupt(*, claim: Claim, reason: str) -> bool:
     """Ends the current attempt as interrupted and queues the cell again, unless it was interrupted too often."""
     with transaction.atomic():
-        _lock(claim.grid_id)
-        held = _held(claim).update(status=Cell.Status.QUEUED, claimed_by="", heartbeat_at=None, reason=reason[:300])
+        lock_grid(claim.grid_id)
+        held = held_by(claim).update(status=Cell.Status.QUEUED, claimed_by="", heartbeat_at=None, reason=reason[:300])
         if not held:
             return False
-        _end_attempt(claim, Cell.Status.INTERRUPTED, reason)
+        end_attempt(claim, Cell.Status.INTERRUPTED, reason)
         grid = Grid.objects.select_related("team").get(pk=claim.grid_id)
         audit.record(
             actor=f"worker {probe.claimant_host(claim.worker)}", verb="interrupted cell", subject=f"grid {grid.pk}",
@@ -193,11 +145,11 @@ def after_cell(grid_id: int) -> None:
     """Closes a grid that has nothing left to do or was asked to stop, inside the transaction that changed a cell."""
     grid = Grid.objects.get(pk=grid_id)
     cells = grid.cells.all()
-    if grid.status not in _OPEN or cells.filter(status=Cell.Status.RUNNING).exists():
+    if grid.status not in OPEN or cells.filter(status=Cell.Status.RUNNING).exists():
         bump(grid_id)
     elif grid.stop_requested:
         close_grid(grid_id=grid_id, status=Grid.Status.STOPPED, reason=grid.stop_reason)
-    elif not cells.filter(status__in=_WAITING).exists():
+    elif not cells.filter(status__in=WAITING).exists():
         measured = cells.filter(status=Cell.Status.MEASURED).exists()
         held = cells.filter(reason__startswith=gates.NOT_SAFE).values_list("reason", flat=True).first()
         guard = cells.filter(status=Cell.Status.STOPPED).values_list("reason", flat=True).first()
@@ -210,12 +162,12 @@ def after_cell(grid_id: int) -> None:
 def close_grid(*, grid_id: int, status: str, reason: str) -> bool:
     """Ends an open grid: cells that wait become not run, with the reason. False when it was not open."""
     with transaction.atomic():
-        closed = Grid.objects.filter(pk=grid_id, status__in=_OPEN).update(
+        closed = Grid.objects.filter(pk=grid_id, status__in=OPEN).update(
             status=status, stop_requested="", stop_reason=reason[:300], finished_at=timezone.now(),
             progress_version=F("progress_version") + 1,
         )  # fmt: skip
         if closed:
-            waiting = Cell.objects.filter(grid_id=grid_id, status__in=_WAITING)
+            waiting = Cell.objects.filter(grid_id=grid_id, status__in=WAITING)
             waiting.update(status=Cell.Status.NOT_RUN, reason=reason[:300])
             grid = Grid.objects.select_related("team").get(pk=grid_id)
             searching.close(grid, reason)
@@ -234,8 +186,8 @@ def _take(grid: Grid, cell: Cell, worker: str, leave: Authorization) -> Claim | 
     spent = cell.progress.get("spent", {})
     try:
         with transaction.atomic():
-            held = _lock(grid.pk)
-            if held.status not in _OPEN or held.stop_requested:
+            held = lock_grid(grid.pk)
+            if held.status not in OPEN or held.stop_requested:
                 return None
             taken = Cell.objects.filter(pk=cell.pk, status=Cell.Status.QUEUED, attempt=cell.attempt).update(
                 status=Cell.Status.RUNNING, attempt=F("attempt") + 1, claimed_by=worker, heartbeat_at=Now(), started_at=now,
@@ -254,7 +206,7 @@ def _take(grid: Grid, cell: Cell, worker: str, leave: Authorization) -> Claim | 
     )
 
 
-def _lock(grid_id: int) -> Grid:
+def lock_grid(grid_id: int) -> Grid:
     """The grid's row, held to the end of the transaction. Every verb takes it first, so that no two can deadlock."""
     return Grid.objects.select_for_update().get(pk=grid_id)
 
@@ -277,7 +229,8 @@ def _tell(cell: Cell, reason: str) -> None:
         bump(cell.grid_id)
 
 
-def _held(claim: Claim) -> QuerySet[Cell]:
+def held_by(claim: Claim) -> QuerySet[Cell]:
+    """The claimed cell, while this attempt still runs it; no row once another took over."""
     return Cell.objects.filter(pk=claim.cell_id, attempt=claim.attempt, status=Cell.Status.RUNNING)
 
 
@@ -285,7 +238,8 @@ def _claim_of(cell: Cell) -> Claim:
     return Claim(cell.pk, cell.grid_id, cell.attempt, cell.claimed_by, cell.hardware.slug)
 
 
-def _end_attempt(claim: Claim, outcome: str, reason: str) -> None:
+def end_attempt(claim: Claim, outcome: str, reason: str) -> None:
+    """Closes the row of this attempt, unless it is closed."""
     Attempt.objects.filter(cell_id=claim.cell_id, number=claim.attempt, ended_at__isnull=True).update(
         ended_at=timezone.now(), outcome=outcome, reason=reason[:300]
     )
@@ -298,28 +252,8 @@ def _interrupted_too_often(cell_id: int) -> bool:
     return list(last[:most]) == [Cell.Status.INTERRUPTED] * most
 
 
-def _store_evidence(claim: Claim, parquet: bytes, schema_version: int, requests: int, sha256: str) -> None:
-    evidence = Evidence.objects.create(
-        cell_id=claim.cell_id, attempt=claim.attempt, schema_version=schema_version, sha256=sha256,
-        size_bytes=len(parquet), requests=requests,
-    )  # fmt: skip
-    for number, start in enumerate(range(0, len(parquet), CHUNK_BYTES)):
-        EvidenceChunk.objects.create(evidence=evidence, number=number, content=parquet[start : start + CHUNK_BYTES])
-
-
-def _hold_back(cell: Cell, summary: CellSummary) -> None:
-    """Marks what may not run after this cell: higher settings after a failed gate, its own too after a guard's stop."""
-    waiting = Cell.objects.filter(grid_id=cell.grid_id, status__in=_WAITING)
-    stage, guard = stage_words(cell.grid.mode, cell.setting), plans.mode_guard(cell.grid.mode)
-    stopped = gates.guard_stop(summary, stage)
-    refused = stopped or gates.refusal(limits_of(cell.grid), summary, guard, stage)
-    if refused is None:
-        return
-    beyond = Q(setting__gte=cell.setting) if stopped else Q(setting__gt=cell.setting)
-    waiting.filter(beyond).update(status=Cell.Status.NOT_RUN, reason=f"{gates.NOT_SAFE}{refused}"[:300])
-
-
-def _spent(claim: Claim, progress: dict[str, object]) -> dict[str, int]:
+def spent_by(claim: Claim, progress: dict[str, object]) -> dict[str, int]:
+    """Requests and tokens of the cell, with those of earlier attempts."""
     return {
         "requests": claim.spent_requests + _count(progress.get("sent")),
         "tokens": claim.spent_tokens + _count(progress.get("tokens")),
@@ -330,12 +264,12 @@ def _count(value: object) -> int:
     return int(value) if isinstance(value, int | float) and math.isfinite(value) else 0
 
 
-def _storable(value: object) -> object:
+def storable(value: object) -> object:
     """JSON that PostgreSQL takes too: infinite numbers as the words "inf" and "-inf", not-a-number as null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, dict):
-        return {key: _storable(item) for key, item in value.items()}
+        return {key: storable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_storable(item) for item in value]
+        return [storable(item) for item in value]
     return value

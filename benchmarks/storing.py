@@ -8,13 +8,13 @@ from pathlib import Path
 
 from django.db import DatabaseError, close_old_connections
 
-from benchmarks import claims
+from benchmarks import claims, recording
 from benchmarks.claims import Claim
 from benchmarks.engine import columns as engine_columns
 from benchmarks.engine import summary as engine_summary
-from benchmarks.engine.summary_types import CellSummary
 from benchmarks.engine_child import Watch, last_words, ledger_of
 from benchmarks.records import parquet
+from benchmarks.records.result import Result
 
 log = logging.getLogger(__name__)
 
@@ -49,18 +49,20 @@ def conclude(claim: Claim, folder: Path, watch: Watch, returncode: int | None) -
     spent = {
         "sent": max(0, len(cols.requests) - claim.spent_requests), "tokens": max(0, tokens - claim.spent_tokens)
     } if ledger_of(claim).exists() else {"sent": len(cols.requests), "tokens": tokens}  # fmt: skip
-    if store(claim, parquet.write(cols), summary, watch.progress | spent | {"recorded": len(cols.requests)}):
+    recorded = len(cols.requests)
+    result = Result(
+        parquet=parquet.write(cols), schema_version=parquet.SCHEMA_VERSION, requests=recorded, summary=summary,
+        progress=watch.progress | spent | {"recorded": recorded},
+    )  # fmt: skip
+    if store(claim, result):
         ledger_of(claim).unlink(missing_ok=True)
 
 
-def store(claim: Claim, content: bytes, summary: CellSummary, progress: dict[str, object]) -> bool:
+def store(claim: Claim, result: Result) -> bool:
     """Records the result, trying again for a while when the database does not answer. Whether it is kept."""
     for attempt in range(STORE_TRIES):
         try:
-            kept = claims.record(
-                claim=claim, parquet=content, schema_version=parquet.SCHEMA_VERSION, requests=int(str(progress["recorded"])),
-                summary=summary, progress=progress,
-            )  # fmt: skip
+            kept = recording.record(claim=claim, result=result)
         except DatabaseError as error:
             log.warning("cell %s: result not stored yet (%s)", claim.cell_id, error)
             close_old_connections()

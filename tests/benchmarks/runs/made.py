@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from benchmarks import claims
+from benchmarks import claims, recording
 from benchmarks.claims import Claim
 from benchmarks.engine.summary_types import CellSummary, ClassSummary
 from benchmarks.engine.terms import ClientHealth
 from benchmarks.models import Grid
+from benchmarks.records.result import Result
 from benchmarks.stats.estimates import Estimate, Share, Tail
 from tests import factories
 from tests.benchmarks.runs import protected
@@ -56,10 +57,12 @@ def claim(grid: Grid, worker: str = ME) -> Claim:
     return taken
 
 
+def result(made: CellSummary | None = None, content: bytes = b"parquet", **progress: object) -> Result:
+    return Result(parquet=content, schema_version=1, requests=100, summary=made or summary(), progress=progress)
+
+
 def record(taken: Claim, made: CellSummary | None = None, content: bytes = b"parquet", **progress: object) -> bool:
-    return claims.record(
-        claim=taken, parquet=content, schema_version=1, requests=100, summary=made or summary(), progress=progress
-    )
+    return recording.record(claim=taken, result=result(made, content, **progress))
 
 
 def states(grid: Grid) -> list[str]:

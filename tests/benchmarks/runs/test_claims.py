@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from benchmarks import claims, probe, queries, runs
+from benchmarks import claims, probe, queries, recording, runs
 from benchmarks.models import Attempt, Authorization, Event, Evidence, Grid
 from tests import factories
 from tests.benchmarks.runs.made import INFINITE, ME, claim, record, running_grid, states, summary
@@ -114,13 +114,13 @@ def test_a_result_is_kept_with_its_digest_in_one_piece():
     assert Event.objects.filter(verb="recorded measured cell", changes__sha256=cell.evidence.sha256).count() == 1
 
 
-@pytest.mark.parametrize("size", [claims.CHUNK_BYTES, claims.CHUNK_BYTES + 1])
+@pytest.mark.parametrize("size", [recording.CHUNK_BYTES, recording.CHUNK_BYTES + 1])
 def test_large_evidence_is_cut_into_pieces_and_joined_again(size):
     grid = running_grid(settings=(1,), class_names=("short",))
     content = bytes(size)
     assert record(claim(grid), content=content)
     evidence = Evidence.objects.get()
-    assert evidence.chunks.count() == -(-size // claims.CHUNK_BYTES)
+    assert evidence.chunks.count() == -(-size // recording.CHUNK_BYTES)
     assert queries.evidence_bytes(evidence.cell_id) == content
 
 

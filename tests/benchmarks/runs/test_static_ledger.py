@@ -24,7 +24,7 @@ from benchmarks.records.kept_calibration import Kept, Need
 from benchmarks.records.modes import ClosedTerms, StaticTerms, Terms
 from tests import factories
 from tests.benchmarks.runs.installation import PYTHON, ROOT
-from tests.benchmarks.runs.made import claim, record, running_grid, states, summary
+from tests.benchmarks.runs.made import claim, record, result, running_grid, states, summary
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 ITEMS = 120
@@ -160,6 +160,6 @@ def test_the_ledger_of_a_cell_whose_result_came_too_late_is_kept(here: Path) -> 
     ledger = engine_child.ledger_of(taken)
     ledger.write_bytes(b"kept")
     claims.interrupt(claim=taken, reason="taken over")
-    assert not storing.store(taken, b"parquet", summary(setting=4), {"recorded": 4})
+    assert not storing.store(taken, result(summary(setting=4)))
     assert ledger.exists()
     assert record(claim(grid), summary(setting=4))
