@@ -196,7 +196,7 @@ async def carry_out(run: Run, writer: LogWriter) -> int:
     parent.listen(command)
     telemetry.start()
     try:
-        await (work.run() if isinstance(work, Herd) else work.run(driver_of(run.plan.load, run.ledger)))
+        await (work.run() if isinstance(work, Herd) else work.run(driver_of(run.plan, run.ledger)))
     except Exception as error:  # noqa: BLE001 the log tells it, and what was measured before stands
         words = f"engine fault: {_told(error)}"
         writer.append(End(t_ns=time.monotonic_ns(), complete=False, reason=words, sent=work.progress().sent))

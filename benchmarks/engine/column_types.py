@@ -31,7 +31,7 @@ MASKED_INTS = (
 )  # fmt: skip
 MASKED_FLOATS = ("retry_after_s",)
 CODES = {"outcome": OUTCOMES, "phase": PHASES, "token_source": TOKEN_SOURCES}
-TEXTS = ("class_name", "finish_reason", "detail")
+TEXTS = ("class_name", "finish_reason", "detail", "role")
 # Of these a log that went on after an interruption must move what follows onto its first clock.
 STAMPS = frozenset(name for name in (*PLAIN_INTS, *MASKED_INTS) if name.endswith("_ns"))
 
@@ -160,6 +160,11 @@ def texts_of(texts: Iterable[str | None]) -> Texts:
     words: dict[str, int] = {}
     codes = [NO_TEXT if text is None else words.setdefault(text, len(words)) for text in texts]
     return Texts(np.array(codes, dtype=np.int32), tuple(words))
+
+
+def no_texts(count: int) -> Texts:
+    """A column that nobody filled."""
+    return Texts(np.full(count, NO_TEXT, dtype=np.int32), ())
 
 
 def all_true(count: int) -> Bools:

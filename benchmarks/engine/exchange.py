@@ -54,12 +54,14 @@ class Limits:
 
 
 class Due(NamedTuple):
-    """One item with the time it is due at; `phase` is decided by that time, `attempt` counts from 1."""
+    """One item with the time it is due at; `phase` is decided by that time, `attempt` counts from 1. `role` is what it is
+    there for in a probe."""
 
     prepared: Prepared
     t_scheduled_ns: int
     phase: Phase
     attempt: int = 1
+    role: str | None = None
 
 
 class Exchange:
@@ -268,7 +270,7 @@ class Exchange:
         return [self._record(place) for place in range(len(self.items))]
 
     def _record(self, place: int) -> RequestRecord:
-        (item, t_scheduled_ns, phase, attempt), answer = self.items[place], self.answers[place]
+        (item, t_scheduled_ns, phase, attempt, role), answer = self.items[place], self.answers[place]
         outcome = answer.outcome()
         stamps = answer.stamps
         return RequestRecord(
@@ -305,6 +307,7 @@ class Exchange:
             turn=item.turn,
             detail=answer.detail,
             gaps_us=answer.gaps_us,
+            role=role,
         )
 
 

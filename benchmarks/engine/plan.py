@@ -7,6 +7,7 @@ import hashlib
 import msgspec
 
 from benchmarks.engine.load import Closed, Load, Sessions
+from benchmarks.engine.probe_plan import Probe
 
 
 class Fixed(msgspec.Struct, frozen=True, tag_field="kind", tag="fixed"):
@@ -107,7 +108,8 @@ class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
     `shared_prefix_share` of each prompt, 0 to 1, is the same text in every request, declared for prefix caches; the
     rest begins with a marker of its own. `processes` above 1 split the load over as many generator processes.
     `client_cpus` are the cores that they pin themselves to; empty pins nothing. `client_realtime` asks the system to wake
-    them before all ordinary work, where it shares its cores with the runtime.
+    them before all ordinary work, where it shares its cores with the runtime. A `probe` offers a load of its own in place
+    of `load`: see probes/cells.py.
     """
 
     version: int = 2
@@ -146,6 +148,7 @@ class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
     gpu_metrics_url: str = ""
     metrics_every_s: float = 2.0
     guard: Guard = Guard()
+    probe: Probe | None = None
     simulated: bool = False
 
 

@@ -80,10 +80,11 @@ class Workload:
         self._shares = list(accumulate(c.weight / total for c in chosen))
         self._common = b""
 
-    def build(self, index: int) -> Prepared:
-        """Under 60 microseconds for a prompt of 48 words, under 250 for 2,000, on a core of 2020 or later."""
+    def build(self, index: int, length_class: ClassPlan | None = None) -> Prepared:
+        """Under 60 microseconds for a prompt of 48 words, under 250 for 2,000, on a core of 2020 or later. Without a
+        `length_class` the dice say which of the plan's it is."""
         session, turn_number = divmod(index, self._turns)
-        length_class = self._class_of(session)
+        length_class = length_class or self._class_of(session)
         words, messages = 0, []
         for earlier in range(turn_number):
             past, dice = self._turn(session, earlier, length_class)

@@ -68,7 +68,7 @@ class Cell:
         self._writer = writer
         self._recorder = Recorder(plan, writer, take_readings)
         self._show = show
-        self._supply = Supply(plan, self.shard)
+        self.supply = Supply(plan, self.shard)
         self._target = Target(plan)
         self._slots: list[Slot] = []
         self._begin: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -173,20 +173,20 @@ class Cell:
         self._window_end_ns = FAR_NS
 
     def build_ahead(self, *, at_most: int) -> None:
-        self._supply.build_ahead(until_s=time.monotonic() + BUILD_AHEAD_S, at_most=at_most)
+        self.supply.build_ahead(until_s=time.monotonic() + BUILD_AHEAD_S, at_most=at_most)
 
     def take(self, after: Prepared | None = None) -> Prepared | None:
         """The next request inside the plan's ceilings; None ends the cell with the ceiling as its reason."""
-        prepared = self._supply.take(after)
+        prepared = self.supply.take(after)
         if prepared is None:
-            self.end(self._supply.ended)
+            self.end(self.supply.ended)
         return prepared
 
     def items(self, indexes: Sequence[int]) -> list[Prepared] | None:
         """Items of a known set; None ends the cell with the ceiling as its reason."""
-        found = self._supply.items(indexes)
+        found = self.supply.items(indexes)
         if found is None:
-            self.end(self._supply.ended)
+            self.end(self.supply.ended)
         return found
 
     def whole_is_over(self) -> None:
@@ -196,14 +196,14 @@ class Cell:
     async def settle(self, asked: int) -> None:
         """What has ended is on the disk before anything else is asked; `asked` items have a record."""
         await self._recorder.to_disk()
-        self._supply.sent = asked
+        self.supply.sent = asked
 
     def spent(self, *, requests: int, tokens: int) -> None:
         """Of the plan's ceilings, what earlier runs of a known set took, or a list beyond what its items asked."""
-        self._supply.spent(requests, tokens)
+        self.supply.spent(requests, tokens)
 
     def has_next_turn(self, after: Prepared) -> bool:
-        return self._supply.has_next_turn(after)
+        return self.supply.has_next_turn(after)
 
     def phase_at(self, t_ns: int) -> Phase:
         if self._window_start_ns is None or self._window_end_ns is None or t_ns < self._window_start_ns:
@@ -304,13 +304,13 @@ class Cell:
 
     def _top_up(self, now_s: float) -> None:
         if self._window_start_ns is None or now_s * NS < self._window_start_ns:
-            self._supply.build_ahead(until_s=now_s + WARMUP_BUILD_S, at_most=BUILT_AHEAD)
+            self.supply.build_ahead(until_s=now_s + WARMUP_BUILD_S, at_most=BUILT_AHEAD)
         else:
             self._build_next()
 
     def _build_next(self) -> None:
         """The loop looks at its sockets before the next one."""
-        if self._supply.build_one(at_most=max(BUILT_AT_LEAST, 2 * len(self._slots))):
+        if self.supply.build_one(at_most=max(BUILT_AT_LEAST, 2 * len(self._slots))):
             asyncio.get_running_loop().call_soon(self._build_next)
 
     def _next_tick_s(self) -> float:
@@ -367,7 +367,7 @@ class Cell:
             self._writer.append(health.verdict(self.plan, self._recorder.monitor.readings(), sends_are_due=on_time))
         end = End(
             t_ns=time.monotonic_ns(), complete=not self._reason, reason=self._reason or WINDOW_COMPLETED,
-            sent=self._supply.sent, planned=self._planned(window),
+            sent=self.supply.sent, planned=self._planned(window),
         )  # fmt: skip
         self._writer.append(end)
         self._stage, self._reason = Stage.ENDED, end.reason
@@ -390,7 +390,7 @@ class Cell:
         return self._recorder.progress(
             self._stage,
             elapsed_s=round(time.monotonic() - self._began_s, 3) if self._began_s else 0.0,
-            sent=self._supply.sent,
+            sent=self.supply.sent,
             in_flight=sum(slot.items for slot in self._slots),
             reason=self._reason,
         )

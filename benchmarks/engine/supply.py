@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from benchmarks.engine.plan import CellPlan
+from benchmarks.engine.plan import CellPlan, ClassPlan
 from benchmarks.engine.prompts import Prepared, Workload
 
 MOST_BUILT_BYTES = 24 * 1024 * 1024
@@ -80,6 +80,27 @@ class Supply:
         index = self._number(self.sent)
         self.sent += 1
         return prepared if prepared.index == index else msgspec.structs.replace(prepared, index=index)
+
+    def take_of(self, length_class: ClassPlan) -> Prepared | None:
+        """The next number as a request of this class, as a probe asks for it. None once a ceiling is reached."""
+        prepared = self._workload.build(self.sent, length_class)
+        if not self.take_again(prepared):
+            return None
+        self.sent += 1
+        return prepared
+
+    def take_again(self, prepared: Prepared) -> bool:
+        """Whether one more attempt at a request is inside the ceilings."""
+        tokens = prepared.intended_prompt_tokens + prepared.asked_output_tokens
+        if self._requests_left < 1:
+            self.ended = self.ended or f"ceiling: {self._plan.max_requests} requests"
+        elif tokens > self._tokens_left:
+            self.ended = self.ended or f"ceiling: {self._plan.max_tokens} tokens"
+        else:
+            self._requests_left -= 1
+            self._tokens_left -= tokens
+            return True
+        return False
 
     def has_next_turn(self, after: Prepared | None) -> bool:
         return after is not None and after.turn is not None and after.turn + 1 < self._turns

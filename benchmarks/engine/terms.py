@@ -70,7 +70,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     was done with the request, whatever its outcome. `connect_us` is what opening a connection took within the request,
     0 where one was open. `first_chunk_tokens` is known only where usage comes on every chunk. `gaps_us` are the times
     between chunks with text, in order, as little-endian u32. `gathered_ns` is when a micro-batch was closed; items
-    that went out together share `batch`.
+    that went out together share `batch`. `role` is what a request is there for in a behaviour probe, None in plain load.
     """
 
     index: int
@@ -106,6 +106,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     turn: int | None = None
     detail: str = ""
     gaps_us: bytes = b""
+    role: str | None = None
 
 
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):

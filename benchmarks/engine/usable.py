@@ -85,6 +85,8 @@ def _out_of_range(plan: CellPlan) -> str:
 
 def _load(plan: CellPlan) -> str:
     load = plan.load
+    if plan.probe is not None and (plan.processes > 1 or plan.sessions is not None or not isinstance(load, Closed)):
+        return "a probe offers its own load: one generator process, no sessions, no other load in its plan"
     if isinstance(load, Closed):
         return ""
     if isinstance(load, StaticBatch):

@@ -2,7 +2,7 @@
 
 Requests, batches and readings share one table, told apart by `record`; a column that does not apply is null. What comes
 once per cell (header with the plan, window, client health, end, what was not reported, clocks of resumed runs) is JSON
-in the file's metadata. Files of schema 1 are read too.
+in the file's metadata. Files of schemas 1 and 2 are read too.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from benchmarks.engine.column_types import (
     Requests,
     Texts,
     all_true,
+    no_texts,
     none_known,
 )
 from benchmarks.engine.terms import ClientHealth, End, Header, NotReported, Resumed, Window
@@ -39,8 +40,8 @@ from benchmarks.records.arrays import Array, WrongSchemaError
 
 __all__ = ["META_KEY", "SCHEMA_VERSION", "Meta", "WrongSchemaError", "meta_of", "read", "write"]
 
-SCHEMA_VERSION = 2
-READABLE = (1, 2)
+SCHEMA_VERSION = 3
+READABLE = (1, 2, 3)
 META_KEY = b"headroom"
 RECORDS = ("request", "batch", "reading")
 READING_TEXTS = ("reading", "source", "device")
@@ -171,7 +172,7 @@ def _requests(file: arrays.File, rows: slice) -> Requests:
         masked={name: file.ints(name, rows) if name in file else none_known(count) for name in MASKED_INTS},
         masked_floats={name: file.floats(name, rows) for name in MASKED_FLOATS},
         codes={name: file.codes(name, words, rows).astype(np.int8) for name, words in CODES.items()},
-        texts={name: file.words(name, rows) for name in TEXTS},
+        texts={name: file.words(name, rows) if name in file else no_texts(count) for name in TEXTS},
         resent=file.ints("resent", rows).values == 1,
         gaps_us=gaps,
         gap_offsets=offsets,

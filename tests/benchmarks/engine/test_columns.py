@@ -31,6 +31,7 @@ RECORDS = st.builds(
     valid=st.one_of(st.none(), st.booleans()),
     resent=st.booleans(),
     detail=st.text(max_size=8),
+    role=st.sampled_from([None, "", "fresh"]),
     gaps_us=st.lists(st.integers(0, 2**32 - 1), max_size=4).map(lambda gaps: array("I", gaps).tobytes()),
     **{name: maybe for name in MASKED_INTS if name != "valid"},
 )
@@ -56,7 +57,7 @@ def rows_of(requests: Requests) -> list[dict[str, object]]:
 
 
 def told(record: RequestRecord) -> dict[str, object]:
-    names = (*PLAIN_INTS, *MASKED_INTS, "retry_after_s", "class_name", "finish_reason", "detail", "resent")
+    names = (*PLAIN_INTS, *MASKED_INTS, "retry_after_s", "class_name", "finish_reason", "detail", "role", "resent")
     found = {name: getattr(record, name) for name in names}
     gaps = array("I", record.gaps_us).tolist()
     return found | {"outcome": record.outcome.value, "phase": record.phase.value, "gaps_us": gaps}

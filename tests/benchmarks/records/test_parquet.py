@@ -136,7 +136,7 @@ def test_a_file_of_someone_else_is_refused():
 
 def test_a_newer_schema_is_refused_with_its_number():
     table = pq.read_table(pa.BufferReader(write(from_frames(WHOLE))))
-    newer = table.schema.metadata[META_KEY].replace(b'"schema":2', b'"schema":9', 1)
+    newer = table.schema.metadata[META_KEY].replace(b'"schema":3', b'"schema":9', 1)
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata({META_KEY: newer}), sink)
     with pytest.raises(WrongSchemaError, match="schema 9"):
@@ -189,6 +189,20 @@ def test_evidence_of_schema_1_written_again_is_of_the_newest():
     assert read(again).requests.gaps_us.tolist() == columns.requests.gaps_us.tolist()
     assert len(again) < (OLD / "schema1_cell.parquet").stat().st_size
     assert as_json(summarise(read(again), columns.plan)) == as_json(summarise(columns, columns.plan))
+
+
+def test_evidence_of_schema_2_has_no_roles_and_is_else_the_same():
+    columns = read((OLD / "schema2_cell.parquet").read_bytes())
+    assert list(columns.requests.texts["role"]) == [None] * len(columns.requests) == [None] * 41
+    assert columns.plan.probe is None
+    again = read(write(columns))
+    assert as_json(summarise(again, again.plan)) == as_json(summarise(columns, columns.plan))
+    assert list(again.requests.texts["detail"]) == list(columns.requests.texts["detail"])
+
+
+def test_the_role_of_a_request_in_a_probe_is_kept():
+    frames = [WHOLE[0], a_record(0, role="fresh"), a_record(1), a_record(2, role="long")]
+    assert list(read(write(from_frames(frames))).requests.texts["role"]) == ["fresh", None, "long"]
 
 
 def test_words_of_a_vocabulary_nobody_knows_are_refused():

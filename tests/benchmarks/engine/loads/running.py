@@ -84,7 +84,7 @@ def run_cell(
             with LogWriter(path) as writer:
                 writer.append(a_header(plan))
                 cell = Cell(plan, writer, take_readings=list, show=shown.append)
-                running = asyncio.ensure_future(cell.run(driver_of(plan.load)))
+                running = asyncio.ensure_future(cell.run(driver_of(plan)))
                 if at_work is not None:
                     await at_work(cell, server)
                 await asyncio.wait_for(running, 60)
