@@ -212,12 +212,21 @@ def reinstall(*, using: str = DEFAULT_DB_ALIAS, app_config: Any = None, **_signa
 
 def remove(*, using: str = DEFAULT_DB_ALIAS, app_config: Any = None, plan: object = (), **_signal: object) -> None:
     """Takes the triggers away before SQLite rebuilds tables: a rename fails while a trigger names the missing table."""
+    if connections[using].vendor == "sqlite" and plan and (app_config is None or app_config.name == APP):
+        take_away(using=using)
+
+
+def take_away(*, using: str = DEFAULT_DB_ALIAS) -> None:
+    """Takes every trigger away, inside a transaction that ends with `reinstall`."""
     connection = connections[using]
-    if connection.vendor != "sqlite" or not plan or (app_config is not None and app_config.name != APP):
-        return
+    on_table = connection.vendor == "postgresql"
     with connection.cursor() as cursor:
-        for rule in RULES:
-            cursor.execute(f"DROP TRIGGER IF EXISTS {rule.trigger}")
+        tables = set(connection.introspection.table_names(cursor))
+        standing = [(rule.trigger, rule.table) for rule in RULES]
+        standing += [(_truncate_name(table), table) for table in NO_TRUNCATE] if on_table else []
+        for name, table in standing:
+            if table in tables:
+                cursor.execute(f"DROP TRIGGER IF EXISTS {name}" + (f" ON {table}" if on_table else ""))
 
 
 def missing(using: str = DEFAULT_DB_ALIAS) -> list[str]:
