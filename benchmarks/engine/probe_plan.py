@@ -10,11 +10,13 @@ import msgspec
 
 
 class Fairness(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="fairness"):
-    """Short requests alone for `alone_s`, then beside long ones for `beside_s`, both in closed loops.
+    """Short requests alone for `alone_s`, then beside long ones for `beside_s`, both in closed loops; longer, up to
+    `stretch` times, where `least_requests` have not ended by then.
 
-    An empty class name takes the plan's class with the fewest, or the most, tokens. `short_weight` and `long_weight` say
-    what a client of each kind is entitled to of the runtime's time. Blocked is a short request that took more than
-    `blocked_over` of its median alone. Fair is a ratio of the p95 up to `fair_ratio`, unfair one above `unfair_ratio`.
+    An empty class name takes the plan's class with the fewest, or the most, tokens. `short_weight` and `long_weight` are
+    what a client of each kind is entitled to, against each other; service is counted in tokens, one of a prompt as
+    `prompt_token_weight` of one of an answer. Fair is a ratio of the p95 up to `fair_ratio`, unfair one above
+    `unfair_ratio`.
     """
 
     short_class: str = ""
@@ -23,36 +25,47 @@ class Fairness(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     long_clients: int = 2
     short_weight: float = 1.0
     long_weight: float = 1.0
+    prompt_token_weight: float = 0.5
+    warm_requests: int = 2
     alone_s: float = 20.0
     beside_s: float = 30.0
+    stretch: float = 3.0
     least_requests: int = 20
-    blocked_over: float = 2.0
     fair_ratio: float = 2.0
     unfair_ratio: float = 5.0
 
 
 class Overload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="overload"):
-    """An open loop at `times_capacity` of what the runtime does, for `overload_s`; then light load until it has recovered,
-    at most `recovery_s`. A `capacity_per_s` of None is measured first, for `measure_s` with `measure_clients`."""
+    """Light load for `calm_s`, then an open loop at `times_capacity` of what the runtime does, for `overload_s`, then
+    light load until it has recovered, at most `recovery_s`. Light is `calm_share` of the capacity.
+
+    A `capacity_per_s` of None is measured first, for `measure_s` with `measure_clients`: enough to fill the runtime, or
+    what is measured is not its capacity. At most `most_in_flight` requests are with the server or on their way: a longer
+    queue cannot be seen. A refusal is clear up to `refuse_within_s`. Back is as in `Recovery`.
+    """
 
     capacity_per_s: float | None = None
     measure_s: float = 10.0
     measure_clients: int = 8
-    times_capacity: float = 2.0
+    times_capacity: float = 1.5
     overload_s: float = 20.0
+    calm_share: float = 0.25
+    calm_s: float = 10.0
     recovery_s: float = 60.0
     most_in_flight: int = 256
-    refuse_within_s: float = 2.0
+    refuse_within_s: float = 1.0
     least_requests: int = 20
+    steady: int = 5
     back_within: float = 1.5
 
 
 class Cancellation(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="cancellation"):
     """Fills all `slots`, lets another request wait, and leaves: the waiting one, one during its prefill, one in mid-stream.
 
-    `slots` of None: not known, so it cannot be judged. Each of them is tried `tries` times. A leave during prefill comes
-    `prefill_after_s` after the request was sent, one in mid-stream after `stream_chunks` chunks of text. What is not freed
-    within `give_up_s` is told as so. `frees_within_s` is the limit of the verdict.
+    `slots` of None: not known, so it cannot be judged. Each of them is tried `tries` times. The requests that fill the
+    slots must outlast a try. A leave during prefill comes `prefill_after_s` after the request was sent, one in mid-stream
+    after `stream_chunks` chunks of text; between leaving as a waiting one and the next free slot pass `queue_s`. What is
+    not freed within `give_up_s` is told as so. `frees_within_s` is the limit of the verdict.
     """
 
     slots: int | None = None
@@ -61,6 +74,8 @@ class Cancellation(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     fill_output_tokens: int = 1024
     prefill_prompt_tokens: int = 1500
     prefill_after_s: float = 0.2
+    queue_s: float = 0.5
+    fill_within_s: float = 30.0
     stream_chunks: int = 8
     fresh_prompt_tokens: int = 8
     fresh_output_tokens: int = 4
@@ -69,8 +84,12 @@ class Cancellation(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
 
 
 class RetryStorm(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="retry_storm"):
-    """Open load beyond capacity by clients that try again: at once, then with backoff, full jitter, Retry-After and a
-    retry budget. `burst_s` of None is sustained load over `load_s`, else a burst at the beginning of it."""
+    """The load of `Overload` by clients that try again, `tries` times in all: at once, then, with the same arrivals, with
+    backoff, full jitter, Retry-After and a retry budget of `budget_share` of the requests.
+
+    The storm lasts `load_s`, or `burst_s` where it is a burst. A client that has seen no text after `client_timeout_s`
+    gives up that attempt. A storm is contained with fewer than `contained_below` attempts per request.
+    """
 
     capacity_per_s: float | None = None
     measure_s: float = 10.0
@@ -78,14 +97,23 @@ class RetryStorm(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     times_capacity: float = 2.0
     load_s: float = 20.0
     burst_s: float | None = None
+    calm_share: float = 0.25
     calm_s: float = 10.0
+    recovery_s: float = 30.0
     most_in_flight: int = 256
     tries: int = 5
     backoff_base_s: float = 0.5
     backoff_most_s: float = 20.0
     budget_share: float = 0.10
     client_timeout_s: float = 10.0
+    contained_below: float = 1.2
     least_requests: int = 20
+    steady: int = 5
+    back_within: float = 1.5
+
+    @property
+    def storm_s(self) -> float:
+        return self.load_s if self.burst_s is None else self.burst_s
 
 
 class LimitsProbe(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="limits"):
@@ -93,12 +121,14 @@ class LimitsProbe(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     `rate_requests` small requests of one client, one after the other within at most `rate_s`.
 
     `context_tokens` of None: not known, so oversized lengths are not asked for. `over` is how much more is asked.
+    `accepted_chunks`: an oversized answer is left once so many chunks of text have come.
     """
 
     context_tokens: int | None = None
     over: float = 1.25
     small_prompt_tokens: int = 8
     small_output_tokens: int = 2
+    accepted_chunks: int = 5
     without_credentials: bool = True
     rate_requests: int = 40
     rate_s: float = 10.0
@@ -108,12 +138,19 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     """Light load for `before_s`, then trouble, then light load until latency is back, at most `after_s`.
 
     `after` is what the trouble is: `overload` (`storm_clients` at once for `storm_s`), `cancel_storm` (as many that leave
-    after `leave_after_s`, again and again), or `restart`, which somebody else does within the first `storm_s`. Latency is
-    back once `steady` requests in a row are within `back_within` of the p95 before.
+    after `leave_after_s`, again and again), or `restart`, which somebody else does within `storm_s`. Latency is back once
+    `steady` requests in a row are within `back_within` times the p95 before; a reading once it is within
+    `reading_within` times its mean before.
     """
 
     after: str = "overload"
+    light_prompt_tokens: int = 16
+    light_output_tokens: int = 16
+    light_every_s: float = 0.1
     before_s: float = 10.0
+    stretch: float = 3.0
+    storm_prompt_tokens: int = 64
+    storm_output_tokens: int = 64
     storm_clients: int = 32
     storm_s: float = 10.0
     leave_after_s: float = 0.3
@@ -139,6 +176,26 @@ Probe = Fairness | Overload | Cancellation | RetryStorm | LimitsProbe | Recovery
 def name_of(probe: Probe) -> str:
     """As in the plan's JSON, in a cell's `probe` and in a verdict."""
     return str(probe.__struct_config__.tag)
+
+
+def longest_s(probe: Probe) -> float:
+    """About the longest that it offers load or watches, in seconds, without the answers it then waits for."""
+    match probe:
+        case Fairness():
+            return (probe.alone_s + probe.beside_s) * probe.stretch
+        case Overload():
+            measured_s = probe.measure_s if probe.capacity_per_s is None else 0.0
+            return measured_s + probe.overload_s + probe.recovery_s
+        case Cancellation():
+            return 3 * probe.tries * (probe.fill_within_s + probe.give_up_s)
+        case RetryStorm():
+            return probe.measure_s + 2 * (probe.load_s + probe.calm_s)
+        case LimitsProbe():
+            return probe.rate_s
+        case Recovery():
+            return probe.before_s * probe.stretch + probe.storm_s + probe.after_s
+        case Idle():
+            return probe.idle_s
 
 
 def named(name: str) -> Probe:

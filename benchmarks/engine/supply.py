@@ -81,7 +81,7 @@ class Supply:
         self.sent += 1
         return prepared if prepared.index == index else msgspec.structs.replace(prepared, index=index)
 
-    def take_of(self, length_class: ClassPlan) -> Prepared | None:
+    def take_of(self, length_class: ClassPlan | None) -> Prepared | None:
         """The next number as a request of this class, as a probe asks for it. None once a ceiling is reached."""
         prepared = self._workload.build(self.sent, length_class)
         if not self.take_again(prepared):

@@ -25,7 +25,7 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "overload": {
         "refused_clearly": "Beyond capacity it refuses at once and says when to come back.",
-        "refused_plainly": "Beyond capacity it refuses at once, without saying when to come back.",
+        "refused_without_retry_after": "Beyond capacity it refuses at once, without saying when to come back.",
         "refused_late": "Beyond capacity it refuses, but only after a wait.",
         "queues_without_bound": "Beyond capacity nothing is refused: the wait grows as long as the load lasts.",
         "fails": "Beyond capacity requests break instead of being refused.",

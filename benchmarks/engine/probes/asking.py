@@ -15,6 +15,7 @@ from benchmarks.engine.wire import Slot
 
 NS = 1_000_000_000
 LOOK_EVERY_S = 0.005
+PROBE_CLASS = "probe"
 
 
 class Asking:
@@ -36,8 +37,8 @@ class Asking:
         await asyncio.gather(*(slot.open() for slot in slots))
         return slots
 
-    def prepare(self, length_class: ClassPlan) -> Prepared | None:
-        """None once a ceiling is reached, which ends the cell with it as the reason, or after a stop."""
+    def prepare(self, length_class: ClassPlan | None = None) -> Prepared | None:
+        """Of this class, else of whichever the plan's dice say. None once a ceiling is reached, which ends the cell with it as the reason, or after a stop."""
         if self.cell.stopping:
             return None
         prepared = self.cell.supply.take_of(length_class)
@@ -72,10 +73,10 @@ class Asking:
         return True
 
 
-def sized(name: str, prompt_tokens: int, output_tokens: int) -> ClassPlan:
-    """A class of fixed lengths."""
+def sized(prompt_tokens: int, output_tokens: int) -> ClassPlan:
+    """The one class of a probe that names its lengths itself."""
     return ClassPlan(
-        name=name, weight=1.0, prompt_tokens=Fixed(prompt_tokens), output_tokens=Fixed(output_tokens)
+        name=PROBE_CLASS, weight=1.0, prompt_tokens=Fixed(prompt_tokens), output_tokens=Fixed(output_tokens)
     )  # fmt: skip
 
 
