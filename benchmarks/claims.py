@@ -13,9 +13,10 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from benchmarks import audit, gates, probe, searching
+from benchmarks import audit, enrolling, gates, probe, searching
 from benchmarks.models import Attempt, Authorization, Cell, Grid
-from benchmarks.permits import Refusal, in_force, permit
+from benchmarks.permits import Refusal, in_force, vouched, worker_permit
+from benchmarks.queries import plan_changed
 from benchmarks.records.modes import Mode
 
 MOST_INTERRUPTIONS = 5
@@ -29,7 +30,8 @@ WAITING = (Cell.Status.PLANNED, Cell.Status.QUEUED)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to run one attempt of one cell. `spent_*` are what earlier attempts of the cell used up."""
+    """The right to run one attempt of one cell. `spent_*` are what earlier attempts of the cell used up; the digest of the
+    grid's plan is part of what a worker signs."""
 
     cell_id: int
     grid_id: int
@@ -38,6 +40,7 @@ class Claim:
     hardware_slug: str
     spent_requests: int = 0
     spent_tokens: int = 0
+    grid_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ def claim_next_cell(*, hardware_slugs: Sequence[str], worker: str) -> Claim | No
         cell = grid.cells.filter(status=Cell.Status.QUEUED).order_by("position").first()
         if cell is None:
             continue
-        answer = permit(grid, setting=cell.setting, at=timezone.now())
+        enrolling.enrol_beside_the_web(grid.hardware, worker=probe.claimant_host(worker), at=timezone.now())
+        answer = worker_permit(grid, cell, at=timezone.now())
         if isinstance(answer, Refusal):
             _tell(cell, answer.reason)
         elif claim := _take(grid, cell, worker, answer.authorization):
@@ -81,12 +85,16 @@ def beat(*, claim: Claim, progress: dict[str, object]) -> Pulse:
     if not held:
         return Pulse(lost=True)
     Grid.objects.filter(pk=claim.grid_id).update(progress_version=F("progress_version") + 1)
-    grid = Grid.objects.get(pk=claim.grid_id)
+    grid = Grid.objects.select_related("hardware", "runtime", "workload").get(pk=claim.grid_id)
     if grid.stop_requested or grid.status not in OPEN:
         return Pulse(stop=grid.stop_requested or "cancel", reason=grid.stop_reason)
     leave = grid.authorizations.filter(grid_digest=grid.digest).first()
     if leave is None or not in_force(leave, now):
         return Pulse(stop="cancel", reason=f"Authorisation {leave or ''} ended or was revoked during the run.")
+    if plan_changed(grid):
+        return Pulse(stop="cancel", reason=f"The plan changed after authorisation {leave} was given, during the run.")
+    if refused := vouched(grid, leave):
+        return Pulse(stop="cancel", reason=refused.reason)
     return Pulse()
 
 
@@ -150,6 +158,7 @@ def after_cell(grid_id: int) -> None:
     elif grid.stop_requested:
         close_grid(grid_id=grid_id, status=Grid.Status.STOPPED, reason=grid.stop_reason)
     elif not cells.filter(status__in=WAITING).exists():
+        cells = cells.filter(probe="")
         measured = cells.filter(status=Cell.Status.MEASURED).exists()
         held = cells.filter(reason__startswith=gates.NOT_SAFE).values_list("reason", flat=True).first()
         guard = cells.filter(status=Cell.Status.STOPPED).values_list("reason", flat=True).first()
@@ -202,8 +211,9 @@ def _take(grid: Grid, cell: Cell, worker: str, leave: Authorization) -> Claim | 
         # Another worker runs a cell on this host: the partial unique constraint allows one.
         return None
     return Claim(
-        cell.pk, grid.pk, number, worker, grid.hardware.slug, int(spent.get("requests", 0)), int(spent.get("tokens", 0))
-    )
+        cell.pk, grid.pk, number, worker, grid.hardware.slug, int(spent.get("requests", 0)), int(spent.get("tokens", 0)),
+        grid.digest,
+    )  # fmt: skip
 
 
 def lock_grid(grid_id: int) -> Grid:

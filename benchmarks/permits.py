@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.db.models import DurationField, ExpressionWrapper, F, Sum
 
+from benchmarks import enrolling, host_file, signing
 from benchmarks.models import Attempt, Authorization, Cell, Grid
-from benchmarks.queries import live_authorization, plan_changed, terms
+from benchmarks.queries import in_flight_of, plan_changed, terms
+from benchmarks.records import signatures
 from benchmarks.records.mode_words import setting_words
 from benchmarks.records.modes import Mode, in_flight
 
@@ -33,13 +33,45 @@ class Refusal:
     final: bool
 
 
-def permit(grid: Grid, *, setting: int, at: datetime) -> Permit | Refusal:
-    """Checks the live authorisation of a grid for a cell at `setting`, at that time."""
-    leave = live_authorization(grid)
+def permit(grid: Grid, *, setting: int, at: datetime, cell: Cell | None = None) -> Permit | Refusal:
+    """Checks the live authorisation of a grid for load at `setting`, or for a `cell` of it, at that time."""
+    leave = Authorization.objects.filter(grid=grid, revoked_at__isnull=True).first()
     if leave is None:
         return Refusal("Nobody has authorised this grid, or the authorisation was revoked.", final=True)
-    refused = _bound(grid, leave) or _in_time(leave, at) or _concurrency(grid, leave, setting)
+    refused = _bound(grid, leave) or _in_time(leave, at) or _concurrency(grid, leave, setting, cell)
     return refused or _what_is_left(grid, leave, at)
+
+
+def worker_permit(grid: Grid, cell: Cell, *, at: datetime) -> Permit | Refusal:
+    """The same for a cell, and whether this very worker may act on it: nothing the database says is taken on trust."""
+    answer = permit(grid, setting=cell.setting, at=at, cell=cell)
+    if isinstance(answer, Refusal):
+        return answer
+    return vouched(grid, answer.authorization) or answer
+
+
+def vouched(grid: Grid, leave: Authorization) -> Refusal | None:
+    """Why this worker may not act on an authorisation: the host does not trust the worker, or the web whose key the worker
+    pinned did not sign exactly this. None when it may."""
+    if refused := enrolling.refusal(grid.hardware):
+        return Refusal(refused, final=True)
+    if not leave.signature:
+        return Refusal(f"Authorisation {leave} is not signed. {_AGAIN}", final=True)
+    pinned = signing.pinned_web_key(grid.hardware.slug)
+    if leave.signed_by != signatures.fingerprint(pinned):
+        return Refusal(
+            f"Authorisation {leave} was signed by key {leave.signed_by[:12]}, and this host trusts "
+            f"{signatures.fingerprint(pinned)[:12]}. Authorise the grid on the server that the host knows, or enrol the "
+            "worker again.",
+            final=True,
+        )
+    leave.grid = grid
+    if not signatures.holds(pinned, signatures.AUTHORIZATION, signing.facts_of_authorization(leave), leave.signature):
+        return Refusal(f"Authorisation {leave}, its grid or its host is not what was signed. {_AGAIN}", final=True)
+    return None
+
+
+_AGAIN = "Revoke it and authorise the grid again."
 
 
 def in_force(leave: Authorization, at: datetime) -> bool:
@@ -48,14 +80,32 @@ def in_force(leave: Authorization, at: datetime) -> bool:
 
 def target_refusal(*addresses: str) -> str | None:
     """Why this worker may not call one of these addresses; None when all are on the host's own list or empty."""
-    allowed = {host.strip("[]").lower() for host in settings.TARGET_HOSTS}
+    try:
+        listed = host_file.read()
+    except host_file.HostFileError as error:
+        return str(error)
     for address in filter(None, addresses):
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or (parts.hostname or "").lower() not in allowed:
+        if not host_file.allows(listed, address):
             return (
                 f"{address} is not on this worker's list of targets. "
-                "The host's operator can add it with HEADROOM_TARGET_HOSTS."
+                f"The host's operator can add it in {listed.path}, or without that file with HEADROOM_TARGET_HOSTS."
             )
+    return None
+
+
+def key_refusal(name: str) -> str | None:
+    """Why this worker may not use the API key of that name; None when the host lends it, or none is named."""
+    if not name:
+        return None
+    try:
+        listed = host_file.read()
+    except host_file.HostFileError as error:
+        return str(error)
+    if not host_file.allows_key(listed, name):
+        return (
+            f"The API key \"{name}\" is not on this worker's list. The host's operator can add it to api_keys in "
+            f"{listed.path}, and its value as {host_file.key_variable(name)}."
+        )
     return None
 
 
@@ -79,9 +129,9 @@ def _in_time(leave: Authorization, at: datetime) -> Refusal | None:
     return None
 
 
-def _concurrency(grid: Grid, leave: Authorization, setting: int) -> Refusal | None:
+def _concurrency(grid: Grid, leave: Authorization, setting: int, cell: Cell | None) -> Refusal | None:
     try:
-        most = in_flight(terms(grid), setting)
+        most = in_flight_of(cell) if cell else in_flight(terms(grid), setting)
     except ValueError as error:
         return Refusal(str(error), final=True)
     if most > leave.max_concurrency:

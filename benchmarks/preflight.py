@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from benchmarks import audit, plans, probe
 from benchmarks.models import Grid, Hardware, HardwareProbe, Runtime
-from benchmarks.permits import target_refusal
+from benchmarks.permits import key_refusal, target_refusal
 from benchmarks.runtimes import look
 
 
@@ -33,7 +33,7 @@ def refusal(grid: Grid) -> str | None:
     """Why this worker may not load the grid's endpoint, in words; None when it may."""
     runtime = grid.runtime
     refused = target_refusal(runtime.endpoint, runtime.metrics_url, runtime.gpu_metrics_url)
-    return refused or _label_refusal(runtime, simulated=grid.simulated)
+    return refused or key_refusal(runtime.api_key_name) or _label_refusal(runtime, simulated=grid.simulated)
 
 
 def _label_refusal(runtime: Runtime, *, simulated: bool) -> str | None:

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from benchmarks import audit, claims, searching
+from benchmarks import audit, claims, searching, signing
 from benchmarks.gates import NOT_SAFE
 from benchmarks.models import Authorization, Cell, Grid
 from benchmarks.permits import Refusal, in_force, permit
@@ -59,7 +59,7 @@ def authorize(
                 "Somebody has authorised or withdrawn this grid already.",
             )
             grid.cells.filter(status=Cell.Status.PLANNED).update(status=Cell.Status.QUEUED)
-        leave = Authorization.objects.create(
+        leave = Authorization(
             grid=grid,
             grid_digest=grid.digest,
             requested_by_id=grid.drawn_by_id,
@@ -74,6 +74,8 @@ def authorize(
             max_temperature_c=ceilings.max_temperature_c,
             max_power_w=ceilings.max_power_w,
         )
+        signing.sign_authorization(leave)
+        leave.save(force_insert=True)
         audit.record(
             actor=by.get_username(), verb="authorised", subject=f"grid {grid.pk}", team=grid.team, after=grid.digest,
             changes={"authorisation": str(leave), "until": valid_until.isoformat(), "target": leave.target},
@@ -152,7 +154,7 @@ def close_unauthorized(*, at: datetime) -> int:
     waiting = Grid.objects.filter(status__in=OPEN).exclude(cells__status=Cell.Status.RUNNING)
     for grid in waiting.select_related("runtime", "workload", "hardware"):
         cell = grid.cells.filter(status=Cell.Status.QUEUED).first()
-        answer = permit(grid, setting=cell.setting, at=at) if cell else None
+        answer = permit(grid, setting=cell.setting, at=at, cell=cell) if cell else None
         if isinstance(answer, Refusal) and answer.final:
             closed += claims.close_grid(grid_id=grid.pk, status=Grid.Status.STOPPED, reason=answer.reason)
     return closed

@@ -25,7 +25,7 @@ from kombu.exceptions import OperationalError
 from benchmarks import claims, plans, probe, queries, runs
 from benchmarks.engine.parent import die_with_parent
 from benchmarks.models import Cell, EndpointCheck, Hardware
-from benchmarks.permits import target_refusal
+from benchmarks.permits import key_refusal, target_refusal
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def check_endpoint(pk: int) -> None:
     check = EndpointCheck.objects.select_related("hardware").filter(pk=pk, status=EndpointCheck.Status.QUEUED).first()
     if check is None or not serves(check.hardware.slug):
         return
-    refused = target_refusal(check.endpoint)
+    refused = target_refusal(check.endpoint) or key_refusal(check.api_key_name)
     result = {"ok": False, "problem": refused} if refused else _looked(check)
     status = EndpointCheck.Status.DONE if not refused else EndpointCheck.Status.FAILED
     EndpointCheck.objects.filter(pk=pk, status=EndpointCheck.Status.QUEUED).update(

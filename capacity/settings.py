@@ -206,6 +206,8 @@ STORAGES = {
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
+# With this key the web signs each authorisation; every web server of one database needs the same file, and no worker.
+WEB_KEY_FILE = Path(env.str("HEADROOM_WEB_KEY", default=str(VAR / "web-key")))
 KEYS_DIR = Path(env.str("HEADROOM_KEYS", default=str(VAR / "keys")))
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 
