@@ -12,9 +12,10 @@ from django.db import transaction
 
 from benchmarks import audit, queries
 from benchmarks.engine.plan import GridLimits
-from benchmarks.models import Cell, Conditions, Grid, Runtime, Team, Workload
+from benchmarks.engine.probe_plan import Probe
+from benchmarks.models import Cell, Conditions, Dialect, Grid, Runtime, Team, Workload
 from benchmarks.plans import trace_offsets_s
-from benchmarks.records import mode_words, modes
+from benchmarks.records import mode_words, modes, probes
 from benchmarks.records.modes import (
     LIST_DIALECTS,
     ArrivalKind,
@@ -28,6 +29,7 @@ from benchmarks.records.modes import (
 )
 
 MIXED = queries.MIXED
+PROBED_NOT = (Dialect.OPENAI_EMBEDDINGS,)
 
 
 class DraftRefused(ValueError):
@@ -66,10 +68,12 @@ class GridSpec:
     objective_set_at: datetime
     conditions: RoomConditions | None = None
     load: Terms = field(default_factory=ClosedTerms)
+    probes: Sequence[Probe] = ()
 
 
 def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Grid:
-    """Draws a grid with its cells in running order: stages ascend, classes in the workload's order within a stage.
+    """Draws a grid with its cells in running order: stages ascend, classes in the workload's order within a stage; then
+    its behaviour probes, at the highest setting, which falls to the highest that passed its gates (probing.py).
 
     A search gets the cells of its first try only; the others come one after the other, each after what was measured.
     Raises DraftRefused with a sentence that says what to change.
@@ -85,6 +89,7 @@ def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Gr
             workload=spec.workload,
             mode=modes.mode_of(spec.load),
             load=modes.plain(spec.load),
+            probes=probes.plain(spec.probes),
             setting_values=sorted(set(spec.setting_values)),
             class_names=list(spec.class_names),
             repeats=spec.repeats,
@@ -141,10 +146,11 @@ def record_conditions(
 
 def _cells(grid: Grid) -> list[Cell]:
     settings = grid.setting_values[:1] if grid.mode == Mode.SEARCH else grid.setting_values
-    order = [(s, r, c) for s in settings for r in range(1, grid.repeats + 1) for c in grid.class_names]
+    order = [(s, r, c, "") for s in settings for r in range(1, grid.repeats + 1) for c in grid.class_names]
+    order += [(settings[-1], number, MIXED, kind) for kind, number in probes.numbered(grid.probes)]
     return [
-        Cell(grid=grid, hardware=grid.hardware, position=i, setting=s, repeat=r, class_name=c)
-        for i, (s, r, c) in enumerate(order)
+        Cell(grid=grid, hardware=grid.hardware, position=i, setting=s, repeat=r, class_name=c, probe=p)
+        for i, (s, r, c, p) in enumerate(order)
     ]
 
 
@@ -167,7 +173,8 @@ def _check(spec: GridSpec) -> None:
 
 def _mode_fault(spec: GridSpec) -> str | None:
     """What the mode wants of the runtime, the workload or the number of cells, and does not get."""
-    if found := turns_fault(spec.load, spec.workload) or dialect_fault(spec.load, spec.runtime):
+    found = turns_fault(spec.load, spec.workload) or dialect_fault(spec.load, spec.runtime)
+    if found := found or probes_fault(spec.load, spec.runtime, spec.probes):
         return found
     match spec.load:
         case SearchTerms(most_cells=most) if most < (each := len(spec.class_names) * spec.repeats):
@@ -196,6 +203,20 @@ def dialect_fault(load: Terms, runtime: Runtime) -> str | None:
         f"Micro-batching sends several items in one request, which {runtime.get_dialect_display()} cannot carry. "
         "Register the runtime with the dialect of completions or embeddings."
     )
+
+
+def probes_fault(load: Terms, runtime: Runtime, wanted: Sequence[Probe]) -> str | None:
+    """What keeps these behaviour probes from being asked of this runtime, loaded so."""
+    if not wanted:
+        return None
+    if not isinstance(load, ClosedTerms):
+        return "Behaviour probes go with a closed loop, whose settings are requests in flight. Choose it, or leave them out."
+    if runtime.dialect in PROBED_NOT:
+        return (
+            f"Behaviour probes need answers that are streamed, which {runtime.get_dialect_display()} does not have. "
+            "Leave them out."
+        )
+    return probes.fault(wanted, mode_words.MOST_IN_FLIGHT)
 
 
 def _replay_fault(spec: GridSpec, rate_per_min: int) -> str | None:

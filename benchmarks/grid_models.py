@@ -228,7 +228,12 @@ class Cell(models.Model):
         indexes = [models.Index(fields=["hardware", "status", "position"])]
 
     def __str__(self) -> str:
-        return f"{self.grid.words.symbol}{self.setting}-{self.class_name}-r{self.repeat} of grid {self.grid_id}"
+        return f"{self.name} of grid {self.grid_id}"
+
+    @property
+    def name(self) -> str:
+        """What it is called within its grid, in file names too."""
+        return f"{self.grid.words.symbol}{self.setting}-{self.probe or self.class_name}-r{self.repeat}"
 
     @property
     def said(self) -> str:

@@ -104,7 +104,7 @@ def lines_of(team_id: int, chosen: dict[str, str]) -> QuerySet[Grid]:
     if power := chosen.get("power"):
         rows = rows.filter(conditions__phase=Conditions.Phase.BEFORE, conditions__power_source=power)
     wanted = ("grid_id", "position", "setting", "class_name", "repeat", "status", "summary")
-    cells = Prefetch("cells", queryset=Cell.objects.only(*wanted).order_by("position"))
+    cells = Prefetch("cells", queryset=Cell.objects.filter(probe="").only(*wanted).order_by("position"))
     return rows.prefetch_related(cells, "conditions")
 
 

@@ -205,7 +205,7 @@ def evidence_download(request: HttpRequest, pk: int, cell_id: int) -> HttpRespon
     cell = get_object_or_404(_grid(request, pk).cells.select_related("evidence"), pk=cell_id, evidence__isnull=False)
     response = HttpResponse(queries.evidence_bytes(cell.pk), content_type="application/vnd.apache.parquet")
     simulated = "-simulated" if cell.grid.simulated else ""
-    name = f"grid-{pk}-{cell.grid.words.symbol}{cell.setting}-{cell.class_name}-r{cell.repeat}{simulated}.parquet"
+    name = f"grid-{pk}-{cell.name}{simulated}.parquet"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["ETag"] = f'"{cell.evidence.sha256}"'
     return response

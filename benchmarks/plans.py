@@ -21,9 +21,10 @@ from benchmarks.engine.plan import (
     Guard,
     Quantiles,
 )
+from benchmarks.engine.probes.cells import probe_cell
 from benchmarks.models import Cell, Dialect, LengthClass, Workload
 from benchmarks.permits import Permit
-from benchmarks.queries import MIXED, limits_of, terms
+from benchmarks.queries import MIXED, limits_of, probe_of, terms
 from benchmarks.records import lengths, modes
 from benchmarks.records.modes import MicroTerms, Mode, StaticTerms
 
@@ -31,8 +32,13 @@ from benchmarks.records.modes import MicroTerms, Mode, StaticTerms
 def cell_plan(*, cell: Cell, permit: Permit) -> CellPlan:
     """The plan of one cell under the ceilings that its authorisation still has.
 
-    Raises ValueError when a length class of the workload cannot be read.
+    Raises ValueError when a length class of the workload, or a behaviour probe of the grid, cannot be read.
     """
+    plan, probe = _load_plan(cell, permit), probe_of(cell)
+    return probe_cell(plan, probe) if probe else plan
+
+
+def _load_plan(cell: Cell, permit: Permit) -> CellPlan:
     grid, runtime, workload = cell.grid, cell.grid.runtime, cell.grid.workload
     limits, wanted = limits_of(grid), terms(grid)
     return CellPlan(

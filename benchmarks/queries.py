@@ -12,16 +12,18 @@ from django.utils import timezone
 
 from benchmarks.audit import digest_of
 from benchmarks.engine.plan import GridLimits
+from benchmarks.engine.probe_plan import Probe
 from benchmarks.engine.summary_types import CellSummary, from_json
+from benchmarks.engine.verdicts import ProbeVerdict
 from benchmarks.models import Attempt, Authorization, Cell, Conditions, EvidenceChunk, Grid, Hardware, HardwareProbe
-from benchmarks.records import kept_calibration
+from benchmarks.records import kept_calibration, probes
 from benchmarks.records.kept_calibration import Kept
 from benchmarks.records.modes import Mode, SearchTerms, Terms, in_flight, terms_of
 
 
 @dataclass(frozen=True, slots=True)
 class CellEvidence:
-    """One cell as it stands; `summary` is None until it is measured."""
+    """One cell as it stands; `summary` is None until it is measured, and of a behaviour probe, which has a verdict."""
 
     cell_id: int
     position: int
@@ -36,11 +38,14 @@ class CellEvidence:
     summary: CellSummary | None
     evidence_sha256: str | None
     requests: int | None
+    probe: str = ""
+    verdict: ProbeVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GridEvidence:
-    """A grid with everything a judge or a statement may say about it.
+    """A grid with everything a judge or a statement may say about it. `cells` are its load; `probes` are kept apart from
+    it, so that nothing is compared with them.
 
     `leaves` are the authorisations that the kept attempts ran under, in the order they were given; `authorization` is
     the last of them, or the one in force where nothing has run. `probe` is what the worker read before the first cell.
@@ -55,6 +60,7 @@ class GridEvidence:
     leaves: tuple[Authorization, ...]
     authorization: Authorization | None
     probe: HardwareProbe | None
+    probes: tuple[CellEvidence, ...] = ()
 
     @property
     def measured(self) -> tuple[CellEvidence, ...]:
@@ -79,7 +85,8 @@ class GridEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a grid is. `eta_s` is None when nothing is left to run, and for a search, which may end at any time."""
+    """How far a grid is: its load in `cells_`, its behaviour probes in `probes_`. `eta_s` is None when nothing is left to
+    run, and for a search, which may end at any time."""
 
     version: int
     status: str
@@ -88,6 +95,8 @@ class Progress:
     cells_measured: int
     running: Cell | None
     eta_s: float | None
+    probes_total: int = 0
+    probes_finished: int = 0
 
 
 def database_now() -> datetime:
@@ -114,9 +123,38 @@ def terms(grid: Grid) -> Terms:
 
 
 def most_in_flight(grid: Grid) -> int:
-    """Requests or items that the grid has in flight at most, at whichever setting."""
+    """Requests or items that the grid has in flight at most, at whichever setting and in whichever behaviour probe."""
     wanted = terms(grid)
-    return max(in_flight(wanted, setting) for setting in grid.setting_values)
+    of_load = max(in_flight(wanted, setting) for setting in grid.setting_values)
+    return max([of_load, *(one.in_flight for one in probe_costs(grid))])
+
+
+def probe_costs(grid: Grid) -> list[probes.Cost]:
+    """What each behaviour probe may come to at most, in running order."""
+    highest = max(grid.setting_values)
+    return [probes.cost(_with_facts(probe, grid, highest), highest) for probe in probes.read(grid.probes)]
+
+
+def probe_of(cell: Cell) -> Probe | None:
+    """The behaviour probe that a cell is, with what is registered of its runtime; None for plain load.
+
+    Raises ValueError where the grid keeps none such.
+    """
+    if not cell.probe:
+        return None
+    return _with_facts(probes.probe_of(cell.grid.probes, cell.probe, cell.repeat), cell.grid, cell.setting)
+
+
+def in_flight_of(cell: Cell) -> int:
+    """Requests or items that a cell has in flight at most. Raises ValueError where its terms cannot be read."""
+    probe = probe_of(cell)
+    return probes.cost(probe, cell.setting).in_flight if probe else in_flight(terms(cell.grid), cell.setting)
+
+
+def _with_facts(probe: Probe, grid: Grid, setting: int) -> Probe:
+    """A runtime that the worker starts has as many slots as the setting says."""
+    slots = setting if grid.managed else grid.runtime.max_active_sequences
+    return probes.with_facts(probe, slots=slots, context_tokens=grid.runtime.context_per_sequence_tokens)
 
 
 def most_cells(grid: Grid, cells: int) -> int:
@@ -176,9 +214,15 @@ def live_authorization(grid: Grid) -> Authorization | None:
     )
 
 
+def load_cells(grid: Grid) -> QuerySet[Cell]:
+    """The grid's cells without its behaviour probes."""
+    return grid.cells.filter(probe="")
+
+
 def evidence(grid: Grid) -> GridEvidence:
     """Everything about one grid in a few queries, whatever its size; raw samples stay where they are."""
-    cells = tuple(cell_evidence(cell) for cell in grid.cells.select_related("evidence").order_by("position"))
+    every = [cell_evidence(cell) for cell in grid.cells.select_related("evidence").order_by("position")]
+    cells = tuple(cell for cell in every if not cell.probe)
     searched = tuple(sorted({cell.setting for cell in cells})) if grid.mode == Mode.SEARCH else None
     leaves = leaves_of(grid)
     return GridEvidence(
@@ -191,12 +235,14 @@ def evidence(grid: Grid) -> GridEvidence:
         leaves=leaves,
         authorization=leaves[-1] if leaves else live_authorization(grid),
         probe=grid.probe,
+        probes=tuple(cell for cell in every if cell.probe),
     )
 
 
 def leaves_of(grid: Grid) -> tuple[Authorization, ...]:
-    """The authorisations under which the evidence that is kept came about, oldest first."""
-    kept = Attempt.objects.filter(cell__grid=grid, cell__evidence__attempt=F("number")).values("authorization")
+    """The authorisations under which the evidence of the load that is kept came about, oldest first."""
+    of_load = Attempt.objects.filter(cell__grid=grid, cell__probe="", cell__evidence__attempt=F("number"))
+    kept = of_load.values("authorization")
     found = Authorization.objects.filter(pk__in=kept).select_related("authorized_by", "requested_by")
     return tuple(found.order_by("authorized_at", "pk"))
 
@@ -218,6 +264,8 @@ def cell_evidence(cell: Cell) -> CellEvidence:
         summary=from_json(cell.summary) if cell.summary else None,
         evidence_sha256=kept.sha256 if kept else None,
         requests=kept.requests if kept else None,
+        probe=cell.probe,
+        verdict=msgspec.convert(cell.verdict, ProbeVerdict, strict=False) if cell.verdict else None,
     )
 
 
@@ -239,15 +287,21 @@ FINISHED = (Cell.Status.MEASURED, Cell.Status.STOPPED, Cell.Status.NOT_RUN)
 
 
 def progress(grid: Grid) -> Progress:
-    cells = list(grid.cells.order_by("position").only("status", "setting", "class_name", "progress", "started_at"))
+    wanted = ("status", "setting", "class_name", "repeat", "probe", "progress", "started_at")
+    every = list(grid.cells.order_by("position").only(*wanted))
+    cells, probed = [c for c in every if not c.probe], [c for c in every if c.probe]
     finished = sum(c.status in FINISHED for c in cells)
-    left, known = len(cells) - finished, grid.mode != Mode.SEARCH
+    open_probes = [c.probe for c in probed if c.status not in FINISHED]
+    left_s = (len(cells) - finished) * (grid.window_s + grid.warmup_s + 1) + probes.seconds(grid.probes, open_probes)
+    known = grid.mode != Mode.SEARCH and grid.finished_at is None
     return Progress(
         version=grid.progress_version,
         status=grid.status,
         cells_total=len(cells),
         cells_finished=finished,
         cells_measured=sum(c.status == Cell.Status.MEASURED for c in cells),
-        running=next((c for c in cells if c.status == Cell.Status.RUNNING), None),
-        eta_s=left * (grid.window_s + grid.warmup_s + 1) if left and known and grid.finished_at is None else None,
+        running=next((c for c in every if c.status == Cell.Status.RUNNING), None),
+        eta_s=left_s if left_s and known else None,
+        probes_total=len(probed),
+        probes_finished=len(probed) - len(open_probes),
     )

@@ -6,12 +6,17 @@ import logging
 import time
 from pathlib import Path
 
+import msgspec
 from django.db import DatabaseError, close_old_connections
 
-from benchmarks import claims, recording
+from benchmarks import claims, recording, signing
 from benchmarks.claims import Claim
 from benchmarks.engine import columns as engine_columns
 from benchmarks.engine import summary as engine_summary
+from benchmarks.engine import verdicts
+from benchmarks.engine.column_types import Columns
+from benchmarks.engine.summary_types import CellSummary
+from benchmarks.engine.verdicts import ProbeVerdict
 from benchmarks.engine_child import Watch, last_words, ledger_of
 from benchmarks.records import parquet
 from benchmarks.records.result import Result
@@ -34,14 +39,14 @@ def conclude(claim: Claim, folder: Path, watch: Watch, returncode: int | None) -
         return
     try:
         cols = engine_columns.from_log(_log_of(claim, folder))
-        summary = engine_summary.summarise(cols, cols.plan)
+        summary, verdict = _told_by(cols)
     except (ValueError, OSError) as error:
         if stopped:
             claims.give_back(claim=claim, reason=watch.pulse.reason)
         else:
             claims.interrupt(claim=claim, reason=f"The log of the cell cannot be read: {error}")
         return
-    if stopped and not summary.complete:
+    if stopped and not (cols.end and cols.end.complete):
         claims.give_back(claim=claim, reason=watch.pulse.reason)
         return
     tokens = sum(_known_sum(cols.requests.masked[name]) for name in ("prompt_tokens", "output_tokens"))
@@ -52,14 +57,29 @@ def conclude(claim: Claim, folder: Path, watch: Watch, returncode: int | None) -
     recorded = len(cols.requests)
     result = Result(
         parquet=parquet.write(cols), schema_version=parquet.SCHEMA_VERSION, requests=recorded, summary=summary,
+        verdict=None if verdict is None else msgspec.to_builtins(verdict),
         progress=watch.progress | spent | {"recorded": recorded},
     )  # fmt: skip
     if store(claim, result):
         ledger_of(claim).unlink(missing_ok=True)
 
 
+def _told_by(cols: Columns) -> tuple[CellSummary | None, ProbeVerdict | None]:
+    """The summary of plain load, or the verdict of a behaviour probe: what that sends is no load at its setting, and a
+    summary of it would be compared with those that are."""
+    verdict = verdicts.verdict_of(cols)
+    return (engine_summary.summarise(cols, cols.plan) if verdict is None else None), verdict
+
+
 def store(claim: Claim, result: Result) -> bool:
     """Records the result, trying again for a while when the database does not answer. Whether it is kept."""
+    result = signing.signed(
+        result,
+        cell_id=claim.cell_id,
+        attempt=claim.attempt,
+        hardware=claim.hardware_slug,
+        grid_digest=claim.grid_digest,
+    )
     for attempt in range(STORE_TRIES):
         try:
             kept = recording.record(claim=claim, result=result)

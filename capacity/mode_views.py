@@ -75,7 +75,7 @@ def _workload(request: HttpRequest, slug: str, version: int) -> Workload:
 
 def _measured(request: HttpRequest, workload: Workload) -> list[Grid]:
     """Grids of the same workload digest that have something measured, newest first, with their cells."""
-    cells = Prefetch("cells", queryset=Cell.objects.select_related("evidence").order_by("position"))
+    cells = Prefetch("cells", queryset=Cell.objects.filter(probe="").select_related("evidence").order_by("position"))
     rows = grids_of(person(request).team.pk).filter(workload__digest=workload.digest, cells__summary__isnull=False)
     return list(rows.distinct().order_by("-pk").prefetch_related(cells))
 

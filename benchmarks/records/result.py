@@ -35,9 +35,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        """Whether it ran to its end: a verdict alone is whole, a load that a guard stopped is not."""
-        return self.summary.complete if self.summary else self.verdict is not None
+        """Whether it ran to its end: what a guard stopped, did not."""
+        return self.summary.complete if self.summary else bool(self._told().get("complete", self.verdict is not None))
 
     @property
     def end_reason(self) -> str:
-        return self.summary.end_reason if self.summary else ""
+        return self.summary.end_reason if self.summary else str(self._told().get("end_reason", ""))
+
+    def _told(self) -> dict[str, object]:
+        """What the verdict says of how its cell ended."""
+        told = (self.verdict or {}).get("evidence")
+        return told if isinstance(told, dict) else {}
