@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections
+from django.db import Error, close_old_connections
 
 from benchmarks import claims
 from benchmarks.claims import Claim, Pulse
@@ -98,7 +98,7 @@ def beat(claim: Claim, watch: Watch) -> None:
     try:
         watch.pulse = claims.beat(claim=claim, progress=watch.progress)
         heard_at = time.monotonic()
-    except DatabaseError as error:
+    except Error as error:
         log.warning("cell %s: no heartbeat (%s)", claim.cell_id, error)
         close_old_connections()
         heard_at = watch.heard_at

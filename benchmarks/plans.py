@@ -22,7 +22,7 @@ from benchmarks.engine.plan import (
     Quantiles,
 )
 from benchmarks.engine.probes.cells import probe_cell
-from benchmarks.models import Cell, Dialect, LengthClass, Workload
+from benchmarks.models import Cell, Dialect, Grid, LengthClass, Workload
 from benchmarks.permits import Permit
 from benchmarks.queries import MIXED, limits_of, probe_of, terms
 from benchmarks.records import lengths, modes
@@ -69,7 +69,7 @@ def _load_plan(cell: Cell, permit: Permit) -> CellPlan:
         client_realtime=settings.CLIENT_REALTIME,
         metrics_url=runtime.metrics_url,
         gpu_metrics_url=runtime.gpu_metrics_url,
-        guard=_guard(grid.mode, limits, permit),
+        guard=_guard(grid, limits, permit),
         simulated=grid.simulated,
     )
 
@@ -127,13 +127,14 @@ def mode_guard(mode: str) -> Guard:
     return Guard(max_p95_over_objective=None) if mode in (Mode.STATIC, Mode.SEARCH) else Guard()
 
 
-def _guard(mode: str, limits: GridLimits, permit: Permit) -> Guard:
+def _guard(grid: Grid, limits: GridLimits, permit: Permit) -> Guard:
     leave = permit.authorization
     return msgspec.structs.replace(
-        mode_guard(mode),
+        mode_guard(grid.mode),
         max_vram_share=limits.max_vram_share,
         max_temperature_c=_lower(limits.max_temperature_c, leave.max_temperature_c),
         max_power_w=_lower(limits.max_power_w, leave.max_power_w),
+        on_stop=grid.on_guard,
     )
 
 
@@ -143,11 +144,12 @@ def _lower(*values: float | None) -> float | None:
 
 def largest_tokens(row: LengthClass) -> int:
     """Prompt and output tokens of the largest request that a length class can draw; the last turn holds all before."""
-    turn = sum(_largest(lengths.read(stored)) for stored in (row.prompt_tokens, row.output_tokens))
+    turn = sum(largest(lengths.read(stored)) for stored in (row.prompt_tokens, row.output_tokens))
     return turn * row.workload.turns
 
 
-def _largest(found: Distribution) -> int:
+def largest(found: Distribution) -> int:
+    """The most tokens that a distribution can draw."""
     if isinstance(found, Fixed):
         return found.tokens
     if isinstance(found, Quantiles):

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import msgspec
-from django.db import DatabaseError, close_old_connections
 
-from benchmarks import claims, recording, signing
+from benchmarks import claims, delivering, disk, signing, spool
 from benchmarks.claims import Claim
+from benchmarks.delivering import NotTakenError
 from benchmarks.engine import columns as engine_columns
 from benchmarks.engine import summary as engine_summary
 from benchmarks.engine import verdicts
@@ -18,6 +18,7 @@ from benchmarks.engine.column_types import Columns
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.engine.verdicts import ProbeVerdict
 from benchmarks.engine_child import Watch, last_words, ledger_of
+from benchmarks.recording import Delivery
 from benchmarks.records import parquet
 from benchmarks.records.result import Result
 
@@ -30,12 +31,14 @@ _BAD_PLAN, _UNREACHABLE = 2, 3
 
 
 def conclude(claim: Claim, folder: Path, watch: Watch, returncode: int | None) -> None:
-    stopped = watch.pulse.stop
+    stopped, ended_at = watch.pulse.stop, time.time()
     if returncode in (_BAD_PLAN, _UNREACHABLE) and not stopped:
         claims.give_back(claim=claim, reason=_why_not(claim, folder, returncode))
         return
     if returncode != 0 and not stopped:
-        claims.interrupt(claim=claim, reason=f"The load engine ended with {returncode}: {last_words(folder)}")
+        claims.interrupt(
+            claim=claim, reason=f"{disk.full_words()}The load engine ended with {returncode}: {last_words(folder)}"
+        )
         return
     try:
         cols = engine_columns.from_log(_log_of(claim, folder))
@@ -58,10 +61,9 @@ def conclude(claim: Claim, folder: Path, watch: Watch, returncode: int | None) -
     result = Result(
         parquet=parquet.write(cols), schema_version=parquet.SCHEMA_VERSION, requests=recorded, summary=summary,
         verdict=None if verdict is None else msgspec.to_builtins(verdict),
-        progress=watch.progress | spent | {"recorded": recorded},
+        progress=watch.progress | spent | {"recorded": recorded}, finished_at=ended_at,
     )  # fmt: skip
-    if store(claim, result):
-        ledger_of(claim).unlink(missing_ok=True)
+    store(claim, result)
 
 
 def _told_by(cols: Columns) -> tuple[CellSummary | None, ProbeVerdict | None]:
@@ -72,27 +74,32 @@ def _told_by(cols: Columns) -> tuple[CellSummary | None, ProbeVerdict | None]:
 
 
 def store(claim: Claim, result: Result) -> bool:
-    """Records the result, trying again for a while when the database does not answer. Whether it is kept."""
+    """Brings the result to this host's disk and then to the database, trying again for a while where that does not
+    answer. Whether it is the cell's now; what is not stays in the spool, and is delivered later."""
     result = signing.signed(
-        result,
-        cell_id=claim.cell_id,
-        attempt=claim.attempt,
-        hardware=claim.hardware_slug,
-        grid_digest=claim.grid_digest,
+        result, hardware=claim.hardware_slug, grid_digest=claim.grid_digest, cell=claim.cell_name, attempt=claim.attempt
     )
-    for attempt in range(STORE_TRIES):
+    path, tried = _spooled(claim, result), 0
+    while True:
         try:
-            kept = recording.record(claim=claim, result=result)
-        except DatabaseError as error:
+            return delivering.deliver(claim, result, path) in (Delivery.RESULT, Delivery.KNOWN)
+        except NotTakenError as error:
             log.warning("cell %s: result not stored yet (%s)", claim.cell_id, error)
-            close_old_connections()
-            time.sleep(min(5.0, 0.5 * (attempt + 1)))
-            continue
-        if not kept:
-            log.warning("cell %s: attempt %s came too late, its result is dropped", claim.cell_id, claim.attempt)
-        return kept
-    log.error("cell %s: the database took no result in %s tries; it will run again", claim.cell_id, STORE_TRIES)
-    return False
+        tried += 1
+        path = path or _spooled(claim, result)
+        if path and tried >= STORE_TRIES:
+            log.error("cell %s: the database took no result in %s tries; it lies at %s", claim.cell_id, tried, path)
+            return False
+        time.sleep(min(5.0, 0.5 * tried))
+
+
+def _spooled(claim: Claim, result: Result) -> Path | None:
+    """Where the result now lies on this host's disk; None where the disk does not take it, and it is in memory alone."""
+    try:
+        return spool.put(claim, result)
+    except OSError as error:
+        log.error("cell %s: %sthe spool did not take the result (%s)", claim.cell_id, disk.full_words(), error)
+        return None
 
 
 def _known_sum(column: engine_columns.MaskedInts) -> int:

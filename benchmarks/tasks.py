@@ -22,7 +22,7 @@ from django.db import DatabaseError, connections
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from benchmarks import claims, plans, probe, queries, runs
+from benchmarks import claims, enrolling, plans, probe, queries, runs
 from benchmarks.engine.parent import die_with_parent
 from benchmarks.models import Cell, EndpointCheck, Hardware
 from benchmarks.permits import key_refusal, target_refusal
@@ -66,6 +66,8 @@ def ring(slug: str) -> None:
     from benchmarks import worker
 
     with _one_load_here() as free:
+        if free:
+            _deliver()
         free = free and not resting()
         claim = claims.claim_next_cell(hardware_slugs=[slug], worker=probe.claimant()) if free else None
         if claim is None:
@@ -82,6 +84,8 @@ def ring(slug: str) -> None:
 def sweep() -> None:
     """Makes good what got lost: dead attempts, ended authorisations, bells nobody heard, checks nobody made."""
     now = timezone.now()
+    # First what was measured, then what is missing: a result that lies here is of no dead attempt.
+    _deliver()
     claims.interrupt_stale(at=queries.database_now())
     runs.close_unauthorized(at=now)
     waiting = Cell.objects.filter(
@@ -104,6 +108,9 @@ def probe_hardware(slug: str) -> None:
     hardware = Hardware.objects.filter(slug=slug).first()
     if hardware is None:
         return
+    if refused := _not_trusted(hardware):
+        log.warning("nothing is told of %s: %s", slug, refused)
+        return
     # Imported late, as the worker is: it loads the HTTP client.
     from benchmarks import preflight
 
@@ -116,7 +123,12 @@ def check_endpoint(pk: int) -> None:
     check = EndpointCheck.objects.select_related("hardware").filter(pk=pk, status=EndpointCheck.Status.QUEUED).first()
     if check is None or not serves(check.hardware.slug):
         return
-    refused = target_refusal(check.endpoint) or key_refusal(check.api_key_name)
+    refused = _not_trusted(check.hardware)
+    if enrolling.trusts_another(check.hardware):
+        # The sweep asks again, until the worker that the host trusts hears it.
+        log.warning("an endpoint of %s is not looked at: %s", check.hardware.slug, refused)
+        return
+    refused = refused or target_refusal(check.endpoint) or key_refusal(check.api_key_name)
     result = {"ok": False, "problem": refused} if refused else _looked(check)
     status = EndpointCheck.Status.DONE if not refused else EndpointCheck.Status.FAILED
     EndpointCheck.objects.filter(pk=pk, status=EndpointCheck.Status.QUEUED).update(
@@ -147,11 +159,24 @@ def start_up(**_signal: object) -> None:
         sweep.apply_async(queue=settings.CELERY_TASK_DEFAULT_QUEUE, expires=RING_EXPIRES_S)
 
 
+def _deliver() -> None:
+    # Imported late, as the worker is.
+    from benchmarks import delivering
+
+    delivering.deliver_all()
+
+
 def _send(task: object, argument: object, queue: str) -> None:
     try:
         task.apply_async(args=[argument], queue=queue, expires=RING_EXPIRES_S)  # type: ignore[attr-defined]
     except (OperationalError, OSError) as error:
         log.warning("the broker did not take a bell (%s); the sweep will ring again", error)
+
+
+def _not_trusted(hardware: Hardware) -> str | None:
+    """Why the host does not trust this worker; one that shares a folder with the web enrols itself first."""
+    enrolling.enrol_beside_the_web(hardware, worker=probe.claimant_host(probe.claimant()), at=timezone.now())
+    return enrolling.refusal(hardware)
 
 
 def _looked(check: EndpointCheck) -> dict[str, object]:

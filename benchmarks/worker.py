@@ -11,12 +11,12 @@ from pathlib import Path
 from django.conf import settings
 from django.utils import timezone
 
-from benchmarks import calibrating, claims, engine_child, plans, preflight, storing
+from benchmarks import calibrating, claims, engine_child, managed, plans, preflight, storing
 from benchmarks.claims import Claim
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine_child import Watch
 from benchmarks.models import Cell, Grid
-from benchmarks.permits import Permit, permit
+from benchmarks.permits import Permit, worker_permit
 from benchmarks.records.calibration import Calibration
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def run_cell(claim: Claim) -> bool:
     this cell and starts no other for now, as another worker may be about to load the host.
     """
     cell = Cell.objects.select_related("grid__runtime", "grid__workload", "grid__hardware").get(pk=claim.cell_id)
-    leave = permit(cell.grid, setting=cell.setting, at=timezone.now())
+    leave = worker_permit(cell.grid, cell, at=timezone.now())
     if not isinstance(leave, Permit):
         claims.give_back(claim=claim, reason=leave.reason)
         return True
@@ -45,11 +45,13 @@ def run_cell(claim: Claim) -> bool:
     except ValueError as error:
         claims.give_back(claim=claim, reason=f"The workload cannot be read: {error}")
         return True
-    with _folder(claim) as folder:
+    with _folder(claim) as folder, managed.runtime(claim, cell, folder) as running:
+        if not running.ready:
+            return not running.watch.out_of_touch
         proved, watch = _calibrated(claim, cell.grid, folder)
         out_of_touch = watch.out_of_touch
         if proved:
-            out_of_touch |= _run_plan(claim, plan, folder).out_of_touch
+            out_of_touch |= _run_plan(claim, running.told(plan), folder, running).out_of_touch
         return not out_of_touch
 
 
@@ -82,10 +84,13 @@ def _calibrated(claim: Claim, grid: Grid, folder: Path) -> tuple[bool, Watch]:
     return kept.agrees, watch
 
 
-def _run_plan(claim: Claim, plan: CellPlan, folder: Path) -> Watch:
+def _run_plan(claim: Claim, plan: CellPlan, folder: Path, running: managed.Running) -> Watch:
     watch, returncode = engine_child.run(claim, plan, folder)
-    if watch.pulse.lost:
-        log.warning("cell %s: attempt %s was taken over, its result is dropped", claim.cell_id, claim.attempt)
+    gone = running.finish(watch)
+    if watch.pulse.lost and returncode != 0:
+        log.warning("cell %s: attempt %s was taken over before it had finished", claim.cell_id, claim.attempt)
+    elif gone:
+        claims.interrupt(claim=claim, reason=gone)
     else:
         storing.conclude(claim, folder, watch, returncode)
     return watch

@@ -154,12 +154,17 @@ def test_only_a_ledger_whose_result_is_stored_is_cleared_away(here: Path) -> Non
     assert [ledger.exists() for ledger in ledgers] == [False, True]
 
 
-def test_the_ledger_of_a_cell_whose_result_came_too_late_is_kept(here: Path) -> None:
+@pytest.mark.parametrize(("newer_finished", "kept"), [(False, False), (True, True)])
+def test_the_ledger_goes_with_a_late_result_that_is_the_cells_and_stays_beside_one_that_is_not(
+    here: Path, newer_finished: bool, kept: bool
+) -> None:
     grid = running_grid(settings=(4,), class_names=("short",), load=StaticTerms(items=4))
     taken = claim(grid)
     ledger = engine_child.ledger_of(taken)
     ledger.write_bytes(b"kept")
     claims.interrupt(claim=taken, reason="taken over")
-    assert not storing.store(taken, result(summary(setting=4)))
-    assert ledger.exists()
-    assert record(claim(grid), summary(setting=4))
+    if newer_finished:
+        assert record(claim(grid), summary(setting=4))
+    assert storing.store(taken, result(summary(setting=4), b"late")) is not newer_finished
+    assert ledger.exists() is kept
+    assert states(grid) == ["measured"]
