@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+MEASURED_STRETCH = 3.0
+"""So many times as long as stated a capacity is measured at most, where fewer answers than wanted have come."""
+
 
 class Fairness(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="fairness"):
     """Short requests alone for `alone_s`, then beside long ones for `beside_s`, both in closed loops; longer, up to
@@ -57,6 +60,10 @@ class Overload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     least_requests: int = 20
     steady: int = 5
     back_within: float = 1.5
+
+    @property
+    def storm_s(self) -> float:
+        return self.overload_s
 
 
 class Cancellation(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="cancellation"):
@@ -184,18 +191,22 @@ def longest_s(probe: Probe) -> float:
         case Fairness():
             return (probe.alone_s + probe.beside_s) * probe.stretch
         case Overload():
-            measured_s = probe.measure_s if probe.capacity_per_s is None else 0.0
-            return measured_s + probe.overload_s + probe.recovery_s
+            return _measured_s(probe) + probe.calm_s + probe.overload_s + probe.recovery_s
         case Cancellation():
             return 3 * probe.tries * (probe.fill_within_s + probe.give_up_s)
         case RetryStorm():
-            return probe.measure_s + 2 * (probe.load_s + probe.calm_s)
+            return _measured_s(probe) + 2 * (probe.calm_s + probe.storm_s + probe.recovery_s)
         case LimitsProbe():
             return probe.rate_s
         case Recovery():
             return probe.before_s * probe.stretch + probe.storm_s + probe.after_s
         case Idle():
             return probe.idle_s
+
+
+def _measured_s(probe: Overload | RetryStorm) -> float:
+    """Of measuring the capacity first, where answers are slow."""
+    return 0.0 if probe.capacity_per_s is not None else MEASURED_STRETCH * probe.measure_s
 
 
 def named(name: str) -> Probe:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from benchmarks.engine.column_types import Columns
-from benchmarks.engine.probe_plan import Idle, Probe
-from benchmarks.engine.probes import idle
+from benchmarks.engine.probe_plan import (
+    Cancellation,
+    Fairness,
+    Idle,
+    LimitsProbe,
+    Overload,
+    Probe,
+    Recovery,
+    RetryStorm,
+)
+from benchmarks.engine.probes import cancellation, fairness, idle, limits, overload, recovery, retry_storm
 from benchmarks.engine.runner import Cell
 from benchmarks.engine.verdicts import ProbeVerdict
 
@@ -14,6 +23,12 @@ Drive = Callable[[Cell], Awaitable[None]]
 Judge = Callable[[Columns], ProbeVerdict]
 
 TABLE: dict[type[Probe], tuple[Drive, Judge]] = {
+    Fairness: (fairness.drive, fairness.judge),
+    Cancellation: (cancellation.drive, cancellation.judge),
+    LimitsProbe: (limits.drive, limits.judge),
+    Recovery: (recovery.drive, recovery.judge),
+    Overload: (overload.drive, overload.judge),
+    RetryStorm: (retry_storm.drive, retry_storm.judge),
     Idle: (idle.drive, idle.judge),
 }
 
