@@ -13,7 +13,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from benchmarks import audit, enrolling, gates, probe, searching
+from benchmarks import audit, enrolling, gates, probe, searching, signing
 from benchmarks.models import Attempt, Authorization, Cell, Grid
 from benchmarks.permits import Refusal, in_force, vouched, worker_permit
 from benchmarks.queries import plan_changed
@@ -30,8 +30,8 @@ WAITING = (Cell.Status.PLANNED, Cell.Status.QUEUED)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to run one attempt of one cell. `spent_*` are what earlier attempts of the cell used up; the digest of the
-    grid's plan is part of what a worker signs."""
+    """The right to run one attempt of one cell. `spent_*` are what earlier attempts of the cell used up; the digest
+    of the plan and the cell's name in it are part of what a worker signs."""
 
     cell_id: int
     grid_id: int
@@ -41,6 +41,7 @@ class Claim:
     spent_requests: int = 0
     spent_tokens: int = 0
     grid_digest: str = ""
+    cell_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class Pulse:
 def claim_next_cell(*, hardware_slugs: Sequence[str], worker: str) -> Claim | None:
     """The next queued cell on one of these hosts, now running in the caller's name; None when there is none to run.
 
-    A grid whose authorisation does not hold is passed over: its cell stays queued, with the reason.
+    A grid whose authorisation does not hold is passed over: its cell stays queued, with the reason. One of a host that
+    trusts another worker is left to that worker.
     """
     waiting = Grid.objects.filter(
         status__in=OPEN, stop_requested="", hardware__slug__in=hardware_slugs, cells__status=Cell.Status.QUEUED
@@ -65,6 +67,8 @@ def claim_next_cell(*, hardware_slugs: Sequence[str], worker: str) -> Claim | No
         if cell is None:
             continue
         enrolling.enrol_beside_the_web(grid.hardware, worker=probe.claimant_host(worker), at=timezone.now())
+        if enrolling.trusts_another(grid.hardware):
+            continue
         answer = worker_permit(grid, cell, at=timezone.now())
         if isinstance(answer, Refusal):
             _tell(cell, answer.reason)
@@ -212,7 +216,7 @@ def _take(grid: Grid, cell: Cell, worker: str, leave: Authorization) -> Claim | 
         return None
     return Claim(
         cell.pk, grid.pk, number, worker, grid.hardware.slug, int(spent.get("requests", 0)), int(spent.get("tokens", 0)),
-        grid.digest,
+        grid.digest, signing.cell_name(cell),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import secrets
 import socket
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -73,8 +74,12 @@ def enrol(*, hardware: Hardware, token: str, worker: str, at: datetime) -> Worke
 
 
 def enrol_beside_the_web(hardware: Hardware, *, worker: str, at: datetime) -> None:
-    """Enrols a worker that reads the web's own key file, where the host has no worker yet; the audit tells of it."""
-    if not signing.web_key_is_here() or live_key(hardware.pk) is not None:
+    """Enrols a worker that has the web's own key file, where the host never had a worker; the audit tells of it.
+
+    A key that somebody revoked stays revoked: from then on it takes a one-time key.
+    """
+    embedded = not settings.DATABASE_URL
+    if not (embedded or signing.web_key_is_here()) or hardware.worker_keys.filter(used_at__isnull=False).exists():
         return
     try:
         with transaction.atomic():
@@ -92,6 +97,12 @@ def enrol_beside_the_web(hardware: Hardware, *, worker: str, at: datetime) -> No
 def live_key(hardware_id: int) -> WorkerKey | None:
     """The key of the one worker that the host trusts now."""
     return WorkerKey.objects.filter(hardware_id=hardware_id, used_at__isnull=False, revoked_at__isnull=True).first()
+
+
+def trusts_another(hardware: Hardware) -> bool:
+    """Whether the host trusts a worker that is not this one: then its cells and questions are that worker's to answer."""
+    live, own = live_key(hardware.pk), signing.enrolled(hardware.slug)
+    return live is not None and (own is None or own.public_key != live.public_key)
 
 
 def refusal(hardware: Hardware) -> str | None:

@@ -6,7 +6,7 @@ import os
 
 from django.utils import timezone
 
-from benchmarks import audit, plans, probe
+from benchmarks import audit, host_file, plans, probe
 from benchmarks.models import Grid, Hardware, HardwareProbe, Runtime
 from benchmarks.permits import key_refusal, target_refusal
 from benchmarks.runtimes import look
@@ -19,8 +19,16 @@ def keep_probe(hardware: Hardware) -> HardwareProbe:
     last = hardware.probes.first()
     if last is None or last.digest != digest:
         last = HardwareProbe.objects.create(hardware=hardware, at=now, worker=name, facts=facts, digest=digest)
-    Hardware.objects.filter(pk=hardware.pk).update(worker_seen_at=now, worker_name=name)
+    Hardware.objects.filter(pk=hardware.pk).update(worker_seen_at=now, worker_name=name, offers=_offers())
     return last
+
+
+def _offers() -> dict[str, object]:
+    """What the host's own file allows, for pages and forms; or only why the file cannot be used."""
+    try:
+        return host_file.offers(host_file.read())
+    except host_file.HostFileError as error:
+        return {"fault": str(error)}
 
 
 def freeze_probe(grid: Grid) -> None:

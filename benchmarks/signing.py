@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from django.conf import settings
 
-from benchmarks.models import Authorization, Evidence, WorkerKey
+from benchmarks.models import Authorization, Cell, Evidence, WorkerKey
 from benchmarks.records import signatures
 from benchmarks.records.result import Result
 from benchmarks.records.signatures import AUTHORIZATION, EVIDENCE, Fact
@@ -110,12 +110,17 @@ def keep_enrolled(kept: Enrolled) -> None:
     _write(path, msgspec.json.encode(kept))
 
 
-def signed(result: Result, *, cell_id: int, attempt: int, hardware: str, grid_digest: str) -> Result:
+def cell_name(cell: Cell) -> str:
+    """What a cell is called within its plan, in every database that its grid is moved to."""
+    return f"{cell.setting}-{cell.class_name}-r{cell.repeat}{f'-{cell.probe}' if cell.probe else ''}"
+
+
+def signed(result: Result, *, hardware: str, grid_digest: str, cell: str, attempt: int) -> Result:
     """The result with this worker's signature; as it is where the worker was never enrolled for the host."""
     own = enrolled(hardware)
     if own is None:
         return result
-    facts = _facts_of_evidence(cell_id, attempt, grid_digest, result.sha256, result.schema_version)
+    facts = _facts_of_evidence(grid_digest, cell, attempt, result.sha256, result.schema_version)
     signature = signatures.sign(own.private_key, EVIDENCE, facts)
     return msgspec.structs.replace(result, signature=signature, key_id=own.number)
 
@@ -126,14 +131,13 @@ def evidence_is_signed(evidence: Evidence) -> bool:
     grid = evidence.cell.grid
     if key is None or key.hardware_id != grid.hardware_id:
         return False
-    facts = _facts_of_evidence(
-        evidence.cell_id, evidence.attempt, grid.digest, evidence.sha256, evidence.schema_version
-    )
+    name = cell_name(evidence.cell)
+    facts = _facts_of_evidence(grid.digest, name, evidence.attempt, evidence.sha256, evidence.schema_version)
     return signatures.holds(key.public_key, EVIDENCE, facts, evidence.signature)
 
 
-def _facts_of_evidence(cell_id: int, attempt: int, grid_digest: str, sha256: str, schema: int) -> dict[str, Fact]:
-    return {"cell": cell_id, "attempt": attempt, "grid_digest": grid_digest, "sha256": sha256, "schema": schema}
+def _facts_of_evidence(grid_digest: str, cell: str, attempt: int, sha256: str, schema: int) -> dict[str, Fact]:
+    return {"grid_digest": grid_digest, "cell": cell, "attempt": attempt, "sha256": sha256, "schema": schema}
 
 
 def _enrolled_file(slug: str) -> Path:
