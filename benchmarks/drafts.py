@@ -14,6 +14,7 @@ from benchmarks import audit, queries
 from benchmarks.engine.plan import GridLimits
 from benchmarks.engine.probe_plan import Probe
 from benchmarks.models import Cell, Conditions, Dialect, Grid, Runtime, Team, Workload
+from benchmarks.offered import managed_fault
 from benchmarks.plans import trace_offsets_s
 from benchmarks.records import mode_words, modes, probes
 from benchmarks.records.modes import (
@@ -69,6 +70,8 @@ class GridSpec:
     conditions: RoomConditions | None = None
     load: Terms = field(default_factory=ClosedTerms)
     probes: Sequence[Probe] = ()
+    on_guard: str = "cancel"
+    managed: bool = False
 
 
 def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Grid:
@@ -90,6 +93,8 @@ def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Gr
             mode=modes.mode_of(spec.load),
             load=modes.plain(spec.load),
             probes=probes.plain(spec.probes),
+            on_guard=spec.on_guard,
+            managed=spec.managed,
             setting_values=sorted(set(spec.setting_values)),
             class_names=list(spec.class_names),
             repeats=spec.repeats,
@@ -157,6 +162,8 @@ def _cells(grid: Grid) -> list[Cell]:
 def _check(spec: GridSpec) -> None:
     known = set(spec.workload.classes.values_list("name", flat=True))
     if wrong := mode_words.fault(spec.load, spec.setting_values) or _mode_fault(spec):
+        raise DraftRefused(wrong)
+    if spec.managed and (wrong := managed_fault(spec.load, spec.runtime, spec.setting_values)):
         raise DraftRefused(wrong)
     if not spec.class_names:
         raise DraftRefused("Choose at least one length class.")

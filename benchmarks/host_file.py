@@ -17,6 +17,7 @@ import msgspec
 from django.conf import settings
 
 from benchmarks.registry_models import RuntimeKind
+from benchmarks.runtimes import launch
 
 KEY_PREFIX = "HEADROOM_KEY_"
 PLACEHOLDERS = ("port", "setting", "context", "context_total")
@@ -87,7 +88,8 @@ def read() -> HostFile:
 
 
 def offers(hostfile: HostFile) -> dict[str, object]:
-    """What may be told to the web, for pages and forms: names, kinds, addresses and ranges, never a command line."""
+    """What may be told to the web, for pages and forms: names, kinds, addresses, ranges and what is doubtful, never a
+    command line."""
     return {
         "path": hostfile.path,
         "targets": list(hostfile.targets),
@@ -99,6 +101,7 @@ def offers(hostfile: HostFile) -> dict[str, object]:
                 "settings": list(profile.settings),
                 "context_per_sequence": profile.context_per_sequence,
                 "ready_within_s": profile.ready_within_s,
+                "warnings": list(launch.warnings_about(profile.kind, profile.command, profile.environment)),
             }
             for name, profile in sorted(hostfile.profiles.items())
         },

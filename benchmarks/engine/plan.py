@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Literal
 
 import msgspec
 
@@ -80,7 +81,8 @@ class ClassPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guard(msgspec.Struct, frozen=True, kw_only=True):
-    """When a stage must stop. Shares are 0 to 1; None switches a limit off."""
+    """When a stage must stop. Shares are 0 to 1; None switches a limit off. `on_stop`: whether what is in flight then may
+    finish or is ended too."""
 
     max_vram_share: float | None = 0.92
     max_host_memory_share: float | None = 0.90
@@ -89,6 +91,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     max_error_share: float | None = 0.05
     error_share_over: int = 100
     max_p95_over_objective: float | None = 2.0
+    on_stop: Literal["drain", "cancel"] = "cancel"
 
 
 class Connect(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +103,15 @@ class Connect(msgspec.Struct, frozen=True, kw_only=True):
     client_key_file: str = ""
     proxy_url: str = ""
     http2: bool = False
+
+
+class ReadBack(msgspec.Struct, frozen=True, kw_only=True):
+    """What a runtime said of itself that the worker had just started by this launch profile. None: it does not tell."""
+
+    profile: str
+    active_sequences: int | None = None
+    context_per_sequence_tokens: int | None = None
+    kv_capacity_tokens: int | None = None
 
 
 class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +161,7 @@ class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
     metrics_every_s: float = 2.0
     guard: Guard = Guard()
     probe: Probe | None = None
+    read_back: ReadBack | None = None
     simulated: bool = False
 
 

@@ -72,7 +72,11 @@ def test_what_is_offered_to_the_web_holds_no_command_line(file: Path) -> None:
         "profiles": {
             "llama": {
                 "kind": "llamacpp", "endpoint": "http://127.0.0.1:8081", "settings": [1, 16],
-                "context_per_sequence": 4096, "ready_within_s": 120.0,
+                "context_per_sequence": 4096, "ready_within_s": 120.0, "warnings": [
+                    "llama.cpp changes context and offload to fit the memory it finds, unless it is started with --fit off.",
+                    "llama.cpp keeps up to 8,192 MiB of earlier prompts in host memory: start it with --cache-ram 0, so that "
+                    "no prompt is answered from there.",
+                ],
             }
         },
     }  # fmt: skip

@@ -1,0 +1,78 @@
+"""What a host's own file offers, as its worker last told: which runtimes it may start itself, and whether a grid fits that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from benchmarks.models import Hardware, Runtime, RuntimeKind
+from benchmarks.records.modes import Mode, Terms, mode_of
+from benchmarks.runtimes import launch, terms
+
+
+class Offered(msgspec.Struct, frozen=True, kw_only=True):
+    """One launch profile as it may be told to the web. `settings` are the least and the most active sequences."""
+
+    kind: str
+    endpoint: str
+    settings: tuple[int, int]
+    context_per_sequence: int | None = None
+    ready_within_s: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+
+class _Offers(msgspec.Struct, frozen=True):
+    profiles: dict[str, Offered] = {}
+
+
+def profiles_of(hardware: Hardware) -> dict[str, Offered]:
+    """By name; none where no worker of this host has told of its file."""
+    try:
+        return msgspec.convert(hardware.offers, _Offers).profiles
+    except msgspec.ValidationError:
+        return {}
+
+
+def managed_fault(load: Terms, runtime: Runtime, settings: Sequence[int]) -> str | None:
+    """Why the worker cannot start this runtime with each of these settings; None when it can."""
+    name, host = runtime.launch_profile, runtime.hardware.slug
+    if not name:
+        return f"{runtime.name} names no launch profile. Enter one in its registration, or load it as it runs."
+    if mode_of(load) != Mode.CLOSED:
+        return "A runtime that the worker starts with each setting is loaded in a closed loop. Choose that way of loading."
+    profile = profiles_of(runtime.hardware).get(name)
+    if profile is None:
+        return (
+            f"{host} offers no launch profile called {name}. Its operator writes it into the host's file; the worker there "
+            "tells of it within a minute."
+        )
+    if (profile.kind, profile.endpoint.rstrip("/")) != (runtime.kind, runtime.endpoint.rstrip("/")):
+        kind = dict(RuntimeKind.choices).get(profile.kind, profile.kind)
+        return (
+            f"Profile {name} of {host} starts {kind} at {profile.endpoint}; {runtime.name} is registered as "
+            f"{runtime.get_kind_display()} at {runtime.endpoint}."
+        )
+    least, most = profile.settings
+    outside = [setting for setting in settings if not least <= setting <= most]
+    if outside:
+        return f"Profile {name} of {host} allows {least} to {most} active sequences, not {outside[0]}."
+    return None
+
+
+def launch_warnings(runtime: Runtime, *, managed: bool) -> tuple[str, ...]:
+    """What makes measurements of this runtime doubtful: of its profile where the worker starts it, else of its flags."""
+    if not managed:
+        return launch.warnings_of_flags(runtime.kind, runtime.flags)
+    profile = profiles_of(runtime.hardware).get(runtime.launch_profile)
+    return profile.warnings if profile else ()
+
+
+def managed_words(runtime: Runtime) -> str:
+    """What a setting of a managed grid means, in our words beside the tool's own."""
+    term = next((t for t in terms.terms_of(runtime.kind) if t.setting == "active_sequences"), None)
+    word = f", which it calls {term.tools_word}" if term and term.tools_word else ""
+    return (
+        f"Active sequences of {runtime.get_kind_display()}{word}: the worker starts it with each setting, reads back what it "
+        "has, and offers as many requests."
+    )
