@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.engine import nvml_calls, nvml_facts
+
 NO_GPU = "no NVIDIA GPU"
 
 
@@ -85,49 +87,11 @@ def _cpu_name() -> str:
     return next(names, platform.processor() or "not reported")
 
 
-def _gpus() -> list[dict[str, object]] | str:
+def _gpus() -> list[dict[str, nvml_facts.Fact]] | str:
     import pynvml
 
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return f"{NO_GPU} ({_words(error)})"
-    try:
-        driver = _asked(pynvml.nvmlSystemGetDriverVersion)
-        return [_gpu(index, driver) for index in range(pynvml.nvmlDeviceGetCount())] or NO_GPU
+        found = nvml_facts.facts(nvml_calls.open_cards(pynvml))
     finally:
-        pynvml.nvmlShutdown()
-
-
-def _gpu(index: int, driver: object) -> dict[str, object]:
-    import pynvml
-
-    device = pynvml.nvmlDeviceGetHandleByIndex(index)
-    memory = _asked(lambda: pynvml.nvmlDeviceGetMemoryInfo(device).total)
-    return {
-        "uuid": _asked(lambda: pynvml.nvmlDeviceGetUUID(device)),
-        "name": _asked(lambda: pynvml.nvmlDeviceGetName(device)),
-        "driver": driver,
-        "vbios": _asked(lambda: pynvml.nvmlDeviceGetVbiosVersion(device)),
-        "vram_bytes": memory,
-        "power_limit_w": _asked(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(device) / 1000),
-        "slowdown_c": _asked(
-            lambda: pynvml.nvmlDeviceGetTemperatureThreshold(device, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
-        ),
-        "mig": _asked(lambda: "on" if pynvml.nvmlDeviceGetMigMode(device)[0] else "off"),
-    }
-
-
-def _asked(call: object) -> object:
-    """What NVML answers, or "not supported" with its reason: each call may refuse on its own."""
-    import pynvml
-
-    try:
-        answer = call()  # type: ignore[operator]
-    except pynvml.NVMLError as error:
-        return f"not supported ({_words(error)})"
-    return answer.decode() if isinstance(answer, bytes) else answer
-
-
-def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__
+        nvml_calls.close_cards(pynvml)
+    return f"{NO_GPU} ({found})" if isinstance(found, str) else found

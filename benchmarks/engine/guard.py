@@ -16,6 +16,16 @@ from benchmarks.engine.terms import Outcome, Reading
 SPOILING_THROTTLES = {0x8: "hardware slowdown", 0x20: "software thermal", 0x40: "hardware thermal", 0x80: "power brake"}
 MAX_SWAP_GROWTH_BYTES = 256 * 1024 * 1024
 SMALLEST_P95_SAMPLE = 20
+SLOWDOWN_MARGIN_C = 5.0
+HARDWARE_SLOWDOWN = 0x8
+LOST = "gpu_lost"
+HEAT = "gpu_temperature_c"
+REASONS = "gpu_clocks_event_reasons"
+# A ramp is judged over so many readings, and only when it rose by more than the jitter of whole degrees.
+RAMP_READINGS = 6
+RAMP_RISES_C = 2.0
+NS = 1_000_000_000
+_IS_LOST = "is lost: the driver cannot reach it any more"
 # What we ended ourselves says nothing about the server.
 NOT_THE_SERVERS = frozenset({Outcome.CANCELLED, Outcome.UNFINISHED})
 
@@ -30,10 +40,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Latest(msgspec.Struct, frozen=True, kw_only=True):
-    """The last value of each reading by (name, device), and the host's swap use when the cell began."""
+    """The last value of each reading by (name, device), the newest few of those that a trend or a flicker is seen in, as
+    (t_ns, value), and the host's swap use when the cell began."""
 
     values: Mapping[tuple[str, str], float]
     swap_at_start_bytes: float | None = None
+    newest: Mapping[tuple[str, str], tuple[tuple[int, float], ...]] = {}
 
     def of(self, name: str) -> dict[str, float]:
         """device -> value."""
@@ -42,13 +54,16 @@ class Latest(msgspec.Struct, frozen=True, kw_only=True):
 
 def latest(readings: Sequence[Reading], before: Latest) -> Latest:
     """`before`, brought up to date with `readings` in order."""
-    values = dict(before.values)
+    values, newest = dict(before.values), dict(before.newest)
     swap = before.swap_at_start_bytes
     for reading in readings:
-        values[reading.name, reading.device] = reading.value
+        key = reading.name, reading.device
+        values[key] = reading.value
+        if reading.name in (HEAT, REASONS):
+            newest[key] = (*newest.get(key, ()), (reading.t_ns, reading.value))[-RAMP_READINGS:]
         if reading.name == "host_swap_used_bytes" and swap is None:
             swap = reading.value
-    return Latest(values=values, swap_at_start_bytes=swap)
+    return Latest(values=values, swap_at_start_bytes=swap, newest=newest)
 
 
 def recent_p95(recent: Iterable[Seen], time_of: Callable[[Seen], float | None]) -> float | None:
@@ -64,8 +79,32 @@ def recent_p95(recent: Iterable[Seen], time_of: Callable[[Seen], float | None]) 
 def stop_reason(guard: Guard, now: Latest, recent: Sequence[Seen], limits: Mapping[str, ClassLimits]) -> str | None:
     """Why to stop now, or None. `recent` holds at most the last `guard.error_share_over` finished requests."""
     return (
-        _memory(guard, now) or _heat_and_power(guard, now) or _errors(guard, recent) or _slowness(guard, recent, limits)
+        _lost(now)
+        or _memory(guard, now)
+        or _heat(guard, now)
+        or _power(guard, now)
+        or _throttling(now)
+        or _errors(guard, recent)
+        or _slowness(guard, recent, limits)
     )
+
+
+def heat_limit_c(guard: Guard, now: Latest, device: str) -> tuple[float, str] | None:
+    """The lower of the plan's limit and what lies SLOWDOWN_MARGIN_C below the card's own slowdown, with its name."""
+    slowdown = now.of("gpu_slowdown_c").get(device)
+    own = None if slowdown is None else (slowdown - SLOWDOWN_MARGIN_C, f"{SLOWDOWN_MARGIN_C:g} below its slowdown")
+    planned = None if guard.max_temperature_c is None else (guard.max_temperature_c, "limit")
+    return min((one for one in (planned, own) if one is not None), default=None)
+
+
+def _lost(now: Latest) -> str | None:
+    gone = [device or "the GPU" for device, flag in now.of(LOST).items() if flag]
+    return f"{', '.join(gone)} {_IS_LOST}" if gone else None
+
+
+def is_lost(reason: str) -> bool:
+    """Whether a stop came of a card that is gone: what is in flight on it will never be answered."""
+    return reason.endswith(_IS_LOST)
 
 
 def _memory(guard: Guard, now: Latest) -> str | None:
@@ -89,18 +128,56 @@ def _host_memory(guard: Guard, now: Latest) -> str | None:
     return None
 
 
-def _heat_and_power(guard: Guard, now: Latest) -> str | None:
-    for device, heat in now.of("gpu_temperature_c").items():
-        if guard.max_temperature_c is not None and heat > guard.max_temperature_c:
-            return f"{device or 'the GPU'} at {heat:.0f} °C, limit {guard.max_temperature_c:.0f} °C"
+def _heat(guard: Guard, now: Latest) -> str | None:
+    """Past its limit, or on its way past it before the next reading comes."""
+    for device, heat in now.of(HEAT).items():
+        found = heat_limit_c(guard, now, device)
+        if found is None:
+            continue
+        limit, word = found
+        card = device or "the GPU"
+        if heat > limit:
+            return f"{card} at {heat:.0f} °C, {word} {limit:.0f} °C"
+        ahead = _next_heat_c(now.newest.get((HEAT, device), ()))
+        if ahead is not None and ahead >= limit:
+            return f"{card} at {heat:.0f} °C and rising: {ahead:.0f} °C by the next reading, {word} {limit:.0f} °C"
+    return None
+
+
+def _next_heat_c(newest: Sequence[tuple[int, float]]) -> float | None:
+    """What the next reading will be if it goes on rising as over the newest ones; None without a rise to speak of."""
+    if len(newest) < 3 or newest[-1][1] - newest[0][1] < RAMP_RISES_C:
+        return None
+    at_s = [(t_ns - newest[0][0]) / NS for t_ns, _ in newest]
+    mid_s, mid_c = sum(at_s) / len(at_s), sum(c for _, c in newest) / len(newest)
+    spread = sum((t - mid_s) ** 2 for t in at_s)
+    if spread <= 0:
+        return None
+    slope = sum((t - mid_s) * (c - mid_c) for t, (_, c) in zip(at_s, newest, strict=True)) / spread
+    return newest[-1][1] + slope * (at_s[-1] - at_s[-2])
+
+
+def _power(guard: Guard, now: Latest) -> str | None:
     for device, power in now.of("gpu_power_w").items():
         if guard.max_power_w is not None and power > guard.max_power_w:
             return f"{device or 'the GPU'} draws {power:.0f} W, limit {guard.max_power_w:.0f} W"
-    for device, bits in now.of("gpu_clocks_event_reasons").items():
-        found = [words for bit, words in SPOILING_THROTTLES.items() if int(bits) & bit]
-        if found:
-            return f"{device or 'the GPU'} throttles: {', '.join(found)}"
     return None
+
+
+def _throttling(now: Latest) -> str | None:
+    """A hardware slowdown that names no cause flickers when a card changes its state, so it counts when seen twice."""
+    for device, bits in now.of(REASONS).items():
+        found = [bit for bit in SPOILING_THROTTLES if int(bits) & bit]
+        if found == [HARDWARE_SLOWDOWN] and not _seen_before(now, device):
+            continue
+        if found:
+            return f"{device or 'the GPU'} throttles: {', '.join(SPOILING_THROTTLES[bit] for bit in found)}"
+    return None
+
+
+def _seen_before(now: Latest, device: str) -> bool:
+    newest = now.newest.get((REASONS, device), ())
+    return len(newest) > 1 and bool(int(newest[-2][1]) & HARDWARE_SLOWDOWN)
 
 
 def _errors(guard: Guard, recent: Sequence[Seen]) -> str | None:

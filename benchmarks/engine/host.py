@@ -46,6 +46,10 @@ class RuntimeProcessSource:
         self._family: list[psutil.Process] = []
         self._family_until_ns = 0
 
+    def pids(self) -> frozenset[int]:
+        """The process and its children, as far as they can be seen."""
+        return frozenset(member.pid for member in self._family)
+
     def read(self, t_ns: int) -> list[Found]:
         if not self._is_local or self._port is None:
             return [self._absent("the runtime runs on another host")]

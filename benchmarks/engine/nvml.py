@@ -1,97 +1,120 @@
-"""GPU readings through NVML, keyed by UUID. A call that a card does not support is told once, and never becomes a
-zero."""
+"""GPU readings through NVML, keyed by UUID. What a card does not say is told once in words, and never becomes a zero."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
+import psutil
+
+from benchmarks.engine.nvml_calls import NOT_SUPPORTED, Gpu, Nvml, Silence, open_cards
+from benchmarks.engine.nvml_facts import processes, slowdown_c
 from benchmarks.engine.terms import NotReported, Reading
 
 SOURCE = "nvml"
+UNIFIED_SOURCE = "nvml, unified memory: read from the host"
+UNIFIED = "not supported by this GPU: its memory is the host's, so what is read as VRAM is host memory"
 MILLI = 1000
-NO_DRIVER = "no NVIDIA driver on this host"
-NOT_SUPPORTED = "not supported by this GPU"
-UNIFIED = "not supported by this GPU: memory is shared with the host, see host memory"
+LOST_NAME = "gpu_lost"
+MEMORY = ("vram_used_bytes", "vram_total_bytes", "vram_reserved_bytes")
+ENERGY = "gpu_energy_j"
+OTHERS = "gpu_other_processes"
 NAMES = (
-    "vram_used_bytes", "vram_total_bytes", "gpu_power_w", "gpu_energy_j", "gpu_temperature_c",
-    "gpu_utilization_share", "gpu_clocks_event_reasons",
+    *MEMORY, "gpu_power_w", ENERGY, "gpu_temperature_c", "gpu_slowdown_c", "gpu_utilization_share", "gpu_sm_clock_mhz",
+    "gpu_memory_clock_mhz", "gpu_clocks_event_reasons", "gpu_power_limit_w", OTHERS,
 )  # fmt: skip
 
-# pynvml is untyped and its module is the seam: tests hand in another with the same functions.
-Nvml = Any
-Handle = Any
 Found = Reading | NotReported
+Values = Mapping[str, float]
 
 
 class NvmlSource:
-    """All GPUs of this host. `library` is the pynvml module."""
+    """All GPUs of this host. `library` is the pynvml module; `ours` gives the process ids of the runtime under load,
+    empty where they cannot be seen."""
 
-    def __init__(self, library: Nvml) -> None:
-        self._nvml = library
-        self._gpus: list[tuple[str, Handle]] = []
-        self._unavailable = ""
-        self._unsupported: dict[tuple[str, str], str] = {}
-        try:
-            library.nvmlInit()
-            handles = [library.nvmlDeviceGetHandleByIndex(i) for i in range(library.nvmlDeviceGetCount())]
-            self._gpus = [(_text(library.nvmlDeviceGetUUID(handle)), handle) for handle in handles]
-            self._unavailable = "" if handles else "no NVIDIA GPU on this host"
-        except library.NVMLError_LibraryNotFound:
-            self._unavailable = NO_DRIVER
-        except library.NVMLError as error:
-            self._unavailable = f"NVML did not start: {error}"
+    def __init__(self, library: Nvml, ours: Callable[[], frozenset[int]] = frozenset) -> None:
+        self._cards = open_cards(library)
+        self._ours = ours
 
     def read(self, t_ns: int) -> list[Found]:
-        if self._unavailable:
-            return [NotReported(name=name, source=SOURCE, reason=self._unavailable) for name in NAMES]
-        found: list[Found] = []
-        for uuid, handle in self._gpus:
-            for names, ask in self._questions(handle):
-                found += self._ask(t_ns, uuid, names, ask)
+        if self._cards.unavailable:
+            return [NotReported(name=name, source=SOURCE, reason=self._cards.unavailable) for name in NAMES]
+        return [one for gpu in self._cards.gpus for one in self._of(gpu, t_ns)]
+
+    def _of(self, gpu: Gpu, t_ns: int) -> list[Found]:
+        found: list[Found] = list(_memory(gpu, t_ns))
+        for names, what, calls in _questions(gpu):
+            answer = gpu.ask(what, *calls)
+            found += _told(gpu, t_ns, names, answer)
+        found += _told(gpu, t_ns, (OTHERS,), self._others(gpu))
+        if gpu.lost:
+            found.append(Reading(t_ns=t_ns, name=LOST_NAME, value=1.0, source=SOURCE, device=gpu.uuid))
         return found
 
-    def _questions(self, handle: Handle) -> list[tuple[tuple[str, ...], Callable[[], tuple[float, ...]]]]:
-        nvml = self._nvml
-
-        def memory() -> tuple[float, ...]:
-            info = nvml.nvmlDeviceGetMemoryInfo(handle)
-            return float(info.used), float(info.total)
-
-        return [
-            (("vram_used_bytes", "vram_total_bytes"), memory),
-            (("gpu_power_w",), lambda: (nvml.nvmlDeviceGetPowerUsage(handle) / MILLI,)),
-            (("gpu_energy_j",), lambda: (nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / MILLI,)),
-            (
-                ("gpu_temperature_c",),
-                lambda: (float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),),
-            ),
-            (("gpu_utilization_share",), lambda: (nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,)),
-            (
-                ("gpu_clocks_event_reasons",),
-                lambda: (float(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),),
-            ),
-        ]
-
-    def _ask(self, t_ns: int, uuid: str, names: tuple[str, ...], ask: Callable[[], tuple[float, ...]]) -> list[Found]:
-        """The answer, or why there is none. A card that does not support a call is not asked again."""
-        nvml = self._nvml
-        reason = self._unsupported.get((uuid, names[0]), "")
-        if not reason:
-            try:
-                values = ask()
-                return [
-                    Reading(t_ns=t_ns, name=name, value=value, source=SOURCE, device=uuid)
-                    for name, value in zip(names, values, strict=True)
-                ]
-            except (nvml.NVMLError_NotSupported, nvml.NVMLError_NoPermission, nvml.NVMLError_FunctionNotFound) as error:
-                unified = names[0].startswith("vram") and isinstance(error, nvml.NVMLError_NotSupported)
-                reason = UNIFIED if unified else f"{NOT_SUPPORTED}: {error}"
-                self._unsupported[uuid, names[0]] = reason
-            except nvml.NVMLError as error:
-                reason = f"NVML: {error}"
-        return [NotReported(name=name, source=SOURCE, reason=f"{uuid}: {reason}") for name in names]
+    def _others(self, gpu: Gpu) -> Values | Silence:
+        """How many processes compute on it that are not the runtime's own."""
+        ours, there = self._ours(), processes(gpu)
+        if isinstance(there, Silence):
+            return there
+        if there and not ours:
+            return Silence("the runtime's own processes cannot be seen, so others cannot be told from them")
+        return {OTHERS: float(sum(process.pid not in ours for process in there))}
 
 
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+def _memory(gpu: Gpu, t_ns: int) -> Iterator[Found]:
+    """What is not free counts as used, the driver's reserve included: that is the same in both versions of the call."""
+    nvml, handle = gpu.nvml, gpu.handle
+
+    def second() -> Values:
+        info = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+        return dict(zip(MEMORY, (float(info.total - info.free), float(info.total), float(info.reserved)), strict=True))
+
+    def first() -> Values:
+        info = nvml.nvmlDeviceGetMemoryInfo(handle)
+        return dict(zip(MEMORY[:2], (float(info.total - info.free), float(info.total)), strict=True))
+
+    answer = gpu.ask("memory", second, first)
+    if not (isinstance(answer, Silence) and answer.reason == NOT_SUPPORTED):
+        yield from _told(gpu, t_ns, MEMORY, answer)
+        return
+    host = psutil.virtual_memory()
+    unified = (float(host.total - host.available), float(host.total))
+    for name, value in zip(MEMORY, unified, strict=False):
+        yield Reading(t_ns=t_ns, name=name, value=value, source=UNIFIED_SOURCE, device=gpu.uuid)
+    yield from _told(gpu, t_ns, MEMORY[2:], Silence(UNIFIED))
+
+
+def _questions(gpu: Gpu) -> Iterator[tuple[tuple[str, ...], str, tuple[Callable[[], Values], ...]]]:
+    """(names, under which name a refusal is kept, calls in order of preference: the newest first)."""
+    nvml, handle = gpu.nvml, gpu.handle
+
+    def one(name: str, *calls: Callable[[], float]) -> tuple[tuple[str, ...], str, tuple[Callable[[], Values], ...]]:
+        return (name,), name, tuple(lambda call=call: {name: float(call())} for call in calls)
+
+    yield one("gpu_power_w", lambda: nvml.nvmlDeviceGetPowerUsage(handle) / MILLI)
+    yield one(ENERGY, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / MILLI)
+    yield one(
+        "gpu_temperature_c",
+        lambda: nvml.nvmlDeviceGetTemperatureV(handle, nvml.NVML_TEMPERATURE_GPU),
+        lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+    )
+    yield one("gpu_slowdown_c", lambda: slowdown_c(gpu))
+    yield one("gpu_utilization_share", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100)
+    yield one("gpu_sm_clock_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
+    yield one("gpu_memory_clock_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM))
+    yield one(
+        "gpu_clocks_event_reasons",
+        lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
+        lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+    )
+    yield one("gpu_power_limit_w", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / MILLI)
+
+
+def _told(gpu: Gpu, t_ns: int, names: tuple[str, ...], answer: Values | Silence) -> Iterator[Found]:
+    """Readings of the names that were answered, and why the others were not."""
+    for name in names:
+        if isinstance(answer, Silence):
+            yield NotReported(name=name, source=SOURCE, reason=f"{gpu.uuid}: {answer.reason}")
+        elif name in answer:
+            yield Reading(t_ns=t_ns, name=name, value=answer[name], source=SOURCE, device=gpu.uuid)
+        else:
+            yield NotReported(name=name, source=SOURCE, reason=f"{gpu.uuid}: the driver is too old to say")

@@ -24,6 +24,7 @@ from benchmarks.engine.runner import WINDOW_COMPLETED
 from benchmarks.engine.terms import ClientHealth, End, Frame, Header, Reading, Window
 
 NS = 1_000_000_000
+GUARD = "guard"
 TICK_S = 0.1
 PROGRESS_EVERY_S = 1.0
 # From telling all processes to the moment they were told: long enough for the slowest to have read it.
@@ -121,7 +122,7 @@ class Herd:
             self._tell(f"window {soon_ns}")
         reason = guard.stop_reason(self._plan.guard, self._latest, (), {})
         if reason is not None:
-            self._end(f"guard: {reason}", "cancel")
+            self._end(f"{GUARD}: {reason}", "cancel" if guard.is_lost(reason) else self._plan.guard.on_stop)
         elif any(generator.process.returncode not in (None, 0) for generator in self._generators):
             self._end("a generator process ended badly", "cancel")
         else:
@@ -132,7 +133,7 @@ class Herd:
         told = (generator.progress.reason for generator in self._generators if generator.progress)
         reason = next((words for words in told if words not in ("", WINDOW_COMPLETED)), "")
         if reason and not self._reason:
-            self._end(reason, "drain")
+            self._end(reason, self._plan.guard.on_stop if reason.startswith(GUARD) else "drain")
 
     def _end(self, reason: str, word: str) -> None:
         if not self._reason or word == "cancel":

@@ -12,11 +12,10 @@ import asyncio
 import contextlib
 import gc
 import time
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from benchmarks.engine import health
+from benchmarks.engine import guard, health
 from benchmarks.engine.exchange import Due, Exchange
 from benchmarks.engine.load import MicroBatch, OpenLoop
 from benchmarks.engine.log import LogWriter
@@ -25,7 +24,8 @@ from benchmarks.engine.progress import Progress, Stage
 from benchmarks.engine.prompts import Prepared
 from benchmarks.engine.recorder import Readings, Recorder
 from benchmarks.engine.supply import Shard, Supply
-from benchmarks.engine.terms import BatchRecord, End, Outcome, Phase, Window
+from benchmarks.engine.terms import BatchRecord, End, Outcome, Phase
+from benchmarks.engine.windows import due_inside, window_between
 from benchmarks.engine.wire import Slot, Target
 
 NS = 1_000_000_000
@@ -33,6 +33,7 @@ MAX_WARMUP_S = 30.0
 WARMUP_TURNS = 2  # warm-up ends once this many requests per slot have finished, and warmup_s have passed
 TICK_S = 0.1
 PROGRESS_EVERY_S = 1.0
+DRAIN_AT_MOST_S = 55.0  # below the worker's own patience, after which it ends this process and the log has no end
 BUILD_AHEAD_S = 0.15
 # Many are built at each tick of the warm-up, so that the window builds few, one at a time, between answers.
 WARMUP_BUILD_S = 0.01
@@ -275,7 +276,8 @@ class Cell:
         reason = self._recorder.stop_reason()
         began = self._began_s > 0
         if reason is not None:
-            self.end(f"guard: {reason}", Outcome.CANCELLED)
+            self._drained = self.plan.guard.on_stop == "drain" and not guard.is_lost(reason)
+            self.end(f"guard: {reason}", None if self._drained else Outcome.CANCELLED)
         elif began and now_s - self._began_s >= self.plan.max_wall_s:
             self.end(f"ceiling: {self.plan.max_wall_s:g} s of wall time", Outcome.UNFINISHED)
         elif self._window_end_ns is not None and now_s * NS >= self._window_end_ns:
@@ -341,11 +343,13 @@ class Cell:
         self._recorder.monitor.start()
 
     async def _drain(self, driver: asyncio.Future[None]) -> None:
-        """Waits for the requests in flight, at most the plan's total limit and wall time; the rest is unfinished."""
+        """Waits for the requests in flight, at most the plan's total limit and wall time; the rest is unfinished. Where a
+        person or the guard wants the end, at most DRAIN_AT_MOST_S."""
         self._stage = Stage.DRAIN
         self._recorder.monitor.stop()
         self._cut_window(time.monotonic_ns())
-        until_s = min(time.monotonic() + self.plan.total_timeout_s, self._began_s + self.plan.max_wall_s)
+        patience_s = min(self.plan.total_timeout_s, DRAIN_AT_MOST_S if self._drained else self.plan.total_timeout_s)
+        until_s = min(time.monotonic() + patience_s, self._began_s + self.plan.max_wall_s)
         while not driver.done():
             if time.monotonic() >= until_s and self.interrupted is None:
                 self.interrupted = Outcome.UNFINISHED
@@ -360,31 +364,19 @@ class Cell:
     # Records.
 
     def _write_end(self) -> End:
-        window = self._window()
+        window = window_between(self._window_start_ns, self._window_end_ns)
         if window is not None:
             self._writer.append(window)
             on_time = isinstance(self.plan.load, OpenLoop | MicroBatch)
             self._writer.append(health.verdict(self.plan, self._recorder.monitor.readings(), sends_are_due=on_time))
         end = End(
             t_ns=time.monotonic_ns(), complete=not self._reason, reason=self._reason or WINDOW_COMPLETED,
-            sent=self.supply.sent, planned=self._planned(window),
+            sent=self.supply.sent, planned=due_inside(self._due_ns, window),
         )  # fmt: skip
         self._writer.append(end)
         self._stage, self._reason = Stage.ENDED, end.reason
         self._show(self.progress())
         return end
-
-    def _window(self) -> Window | None:
-        """None where a stop came before it."""
-        start_ns, end_ns = self._window_start_ns, self._window_end_ns
-        if start_ns is None or end_ns is None or end_ns <= start_ns:
-            return None
-        return Window(start_ns=start_ns, end_ns=end_ns)
-
-    def _planned(self, window: Window | None) -> int | None:
-        if self._due_ns is None or window is None:
-            return None
-        return bisect_left(self._due_ns, window.end_ns) - bisect_left(self._due_ns, window.start_ns)
 
     def progress(self) -> Progress:
         return self._recorder.progress(

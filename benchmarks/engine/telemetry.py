@@ -16,15 +16,12 @@ import pynvml
 
 from benchmarks.engine.host import HostSource, RuntimeProcessSource
 from benchmarks.engine.nvml import NvmlSource
+from benchmarks.engine.periods import host_period_s, metrics_period_s
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.scrape import DcgmSource, RuntimeSource, http_get
 from benchmarks.engine.terms import NotReported, Reading
 
 Found = Reading | NotReported
-HOST_EVERY_S = 1.0
-# Polling a runtime faster than this would itself be load; the simulator bears more.
-RUNTIME_EVERY_AT_LEAST_S = 2.0
-SIMULATED_EVERY_AT_LEAST_S = 0.2
 
 
 class Source(Protocol):
@@ -34,22 +31,23 @@ class Source(Protocol):
 def sources_of(plan: CellPlan) -> list[tuple[float, Source]]:
     """Every source the plan names with its period in seconds."""
     get = http_get(secure=any(url.startswith("https:") for url in (plan.metrics_url, plan.gpu_metrics_url)))
-    every_s = metrics_period_s(plan)
-    found: list[tuple[float, Source]] = [
-        (min(HOST_EVERY_S, every_s), HostSource()),
-        (min(HOST_EVERY_S, every_s), RuntimeProcessSource(plan.base_url)),
-    ]
+    every_s, here_s = metrics_period_s(plan), host_period_s(plan)
+    process = RuntimeProcessSource(plan.base_url)
+    found: list[tuple[float, Source]] = [(here_s, HostSource()), (here_s, process)]
     if plan.metrics_url:
         found.append((every_s, RuntimeSource(plan.metrics_url, plan.runtime_kind, get)))
     if plan.gpu_metrics_url:
         found.append((every_s, DcgmSource(plan.gpu_metrics_url, get)))
     else:
-        found.append((min(HOST_EVERY_S, every_s), NvmlSource(pynvml)))
+        found.append((here_s, NvmlSource(pynvml, process.pids)))
     return found
 
 
-def metrics_period_s(plan: CellPlan) -> float:
-    return max(plan.metrics_every_s, SIMULATED_EVERY_AT_LEAST_S if plan.simulated else RUNTIME_EVERY_AT_LEAST_S)
+def gpu_source(gpu_metrics_url: str) -> Source:
+    """The GPUs alone: through the exporter where one is named, else this host's own."""
+    if gpu_metrics_url:
+        return DcgmSource(gpu_metrics_url, http_get(secure=gpu_metrics_url.startswith("https:")))
+    return NvmlSource(pynvml)
 
 
 class Telemetry:

@@ -41,10 +41,12 @@ class RuntimeFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     words: dict[str, ToolWord]
     queue: Queue
     metrics: dict[str, tuple[str, ...]]
+    poll_every_s: float
     metrics_path: str | None
     metrics_enabled_by: str
     look: tuple[str, ...]
     quirks: tuple[str, ...]
+    json_metrics: dict[str, tuple[str, ...]] = {}
 
 
 class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,18 +10,20 @@ import msgspec
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:.]*"
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
-_LINE = re.compile(rf"({_NAME})(?:\{{((?:[^\"}}]|{_QUOTED})*)\}})?\s+(\S+)(?:\s+-?\d+)?\s*(?:#.*)?")
+_LINE = re.compile(rf"({_NAME})(?:\{{((?:[^\"}}]|{_QUOTED})*)\}})?\s+(\S+)(?:\s+(-?\d+))?\s*(?:#.*)?")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 _ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
 MAX_WARNINGS = 20
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One series. `value` None: the server wrote something that is no finite number."""
+    """One series. `value` None: the server wrote something that is no finite number. `at_ms`: when it was taken by the
+    server's wall clock, where the line says so."""
 
     name: str
     labels: Mapping[str, str]
     value: float | None
+    at_ms: int | None = None
 
 
 class Exposition(msgspec.Struct, frozen=True):
@@ -56,7 +58,8 @@ def _sample(line: str) -> Sample | None:
         return None
     if labels is None:
         return None
-    return Sample(match.group(1), labels, value if math.isfinite(value) else None)
+    stamp = match.group(4)
+    return Sample(match.group(1), labels, value if math.isfinite(value) else None, int(stamp) if stamp else None)
 
 
 def _labels(text: str) -> dict[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.engine.guard import Latest, Seen, latest, stop_reason
+from benchmarks.engine.guard import Latest, Seen, is_lost, latest, stop_reason
 from benchmarks.engine.plan import ClassLimits, Guard
 from benchmarks.engine.terms import Outcome, Reading
 
@@ -19,6 +19,12 @@ def seen(outcome: Outcome = Outcome.OK, e2e_s: float | None = 1.0) -> Seen:
 def reason(values=None, recent=(), limits=None, swap_at_start_bytes=None, **guard) -> str | None:
     now = Latest(values=values or {}, swap_at_start_bytes=swap_at_start_bytes)
     return stop_reason(Guard(**guard), now, list(recent), limits or {})
+
+
+def moved(name: str, *values: float) -> Latest:
+    """A card whose readings of one name came a second apart."""
+    read = [Reading(t_ns=at * 10**9, name=name, value=v, source="s", device=GPU) for at, v in enumerate(values)]
+    return latest(read, Latest(values={}))
 
 
 def test_nothing_known_stops_nothing():
@@ -46,10 +52,67 @@ def test_power(power, words):
 
 
 @pytest.mark.parametrize(
-    "bits, stops", [(0x0, False), (0x4, False), (0x2, False), (0x8, True), (0x44, True), (0x80, True)]
+    "bits, words",
+    [
+        ((0x0,), None),
+        ((0x4,), None),
+        ((0x2,), None),
+        ((0x44,), "GPU-1 throttles: hardware thermal"),
+        ((0x80,), "GPU-1 throttles: power brake"),
+        ((0x28,), "GPU-1 throttles: hardware slowdown, software thermal"),
+        ((0x8,), None),
+        ((0x0, 0x8), None),
+        ((0x8, 0x0, 0x8), None),
+        ((0x8, 0x8), "GPU-1 throttles: hardware slowdown"),
+    ],
 )
-def test_throttling_other_than_the_power_cap_stops(bits, stops):
-    assert (reason({("gpu_clocks_event_reasons", GPU): float(bits)}) is not None) is stops
+def test_throttling_other_than_the_power_cap_stops_and_a_flicker_does_not(bits, words):
+    assert stop_reason(Guard(), moved("gpu_clocks_event_reasons", *bits), [], {}) == words
+
+
+@pytest.mark.parametrize(
+    "slowdown, heat, words",
+    [
+        (95, 86, "GPU-1 at 86 °C, limit 85 °C"),
+        (84, 79, None),
+        (84, 80, "GPU-1 at 80 °C, 5 below its slowdown 79 °C"),
+    ],
+)
+def test_a_card_that_slows_down_early_has_a_lower_limit_of_its_own(slowdown, heat, words):
+    assert reason({("gpu_temperature_c", GPU): heat, ("gpu_slowdown_c", GPU): slowdown}) == words
+
+
+def test_two_unlike_cards_have_each_their_own_limit():
+    values = {("gpu_slowdown_c", "A"): 97, ("gpu_slowdown_c", "B"): 80, ("vram_total_bytes", "A"): 48 * GIB}
+    values |= {("gpu_temperature_c", "A"): 80, ("vram_used_bytes", "A"): 23 * GIB, ("vram_total_bytes", "B"): 24 * GIB}
+    assert reason(values | {("gpu_temperature_c", "B"): 75, ("vram_used_bytes", "B"): 20 * GIB}) is None
+    assert reason(values | {("gpu_temperature_c", "B"): 76}) == "B at 76 °C, 5 below its slowdown 75 °C"
+    assert reason(values | {("vram_used_bytes", "B"): 23 * GIB}) == "VRAM at 96% of B, limit 92%"
+
+
+@pytest.mark.parametrize(
+    "heats, words",
+    [
+        ((80, 81, 82, 83), None),  # the next one is 84
+        ((80, 81, 82, 83, 84), "GPU-1 at 84 °C and rising: 85 °C by the next reading, limit 85 °C"),
+        ((60, 70, 80), "GPU-1 at 80 °C and rising: 90 °C by the next reading, limit 85 °C"),
+        ((84, 85, 84, 85, 84, 85), None),  # whole degrees jitter
+        ((85, 85, 85, 85), None),
+        ((84, 83, 82, 81), None),
+        ((70, 80), None),  # two readings are no trend
+        ((80, 82, 84, 84, 84, 84, 84, 84), None),  # it has levelled off
+    ],
+)
+def test_a_ramp_stops_before_its_limit_and_a_level_card_does_not(heats, words):
+    assert stop_reason(Guard(), moved("gpu_temperature_c", *heats), [], {}) == words
+
+
+def test_a_lost_card_stops_whatever_the_limits_are():
+    off = {"max_temperature_c": None, "max_vram_share": None}
+    words = reason({("gpu_lost", GPU): 1.0}, **off)
+    assert words == "GPU-1 is lost: the driver cannot reach it any more"
+    assert is_lost(words)
+    assert not is_lost("GPU-1 at 86 °C, limit 85 °C")
 
 
 @pytest.mark.parametrize("used, words", [(90, None), (91, "host memory at 91%, limit 90%")])

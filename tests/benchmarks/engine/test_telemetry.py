@@ -8,15 +8,14 @@ import threading
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 
-import pynvml
 import pytest
 
+from benchmarks.engine.clocks import NS, ClockPair
 from benchmarks.engine.host import HostSource, RuntimeProcessSource
-from benchmarks.engine.nvml import NO_DRIVER, UNIFIED, NvmlSource
+from benchmarks.engine.periods import metrics_period_s
 from benchmarks.engine.scrape import DcgmSource, RuntimeSource, http_get
-from benchmarks.engine.telemetry import Telemetry, metrics_period_s
+from benchmarks.engine.telemetry import Telemetry
 from benchmarks.engine.terms import NotReported, Reading
 from tests.benchmarks.engine.plans import a_plan
 
@@ -84,6 +83,44 @@ def test_a_missing_metric_is_not_reported_and_not_zero():
     assert missing(found)["runtime_kv_usage_share"] == "not reported"
 
 
+def test_the_alias_that_gave_a_value_is_kept_with_it():
+    with page(VLLM) as url:
+        found = RuntimeSource(url, "vllm", http_get()).read(5)
+    by_name = {r.name: r.source.split(" ")[1] for r in found if isinstance(r, Reading)}
+    assert by_name["runtime_kv_usage_share"] == "vllm:kv_cache_usage_perc"
+
+
+STAMPED = 'DCGM_FI_DEV_GPU_TEMP{{UUID="GPU-1"}} 61 {at_ms}\n'
+
+
+@pytest.mark.parametrize(
+    "age_ms, t_ns",
+    [
+        (0, 500 * NS),
+        (2_500, 497_500_000_000),
+        (30_000, 470 * NS),
+        (-4_000, 500 * NS),  # the other clock is ahead: no reading lies in the future
+        (31_000, None),
+    ],
+)
+def test_a_stamp_of_another_host_finds_its_place_by_the_clock_pair(age_ms, t_ns):
+    pair = ClockPair(wall_ns=1_700_000_000 * NS, monotonic_ns=500 * NS)
+    text = STAMPED.format(at_ms=1_700_000_000_000 - age_ms)
+    found = DcgmSource("http://127.0.0.1:1/metrics", lambda _: text, lambda: pair).read(5)
+    stamps = [r.t_ns for r in found if isinstance(r, Reading)]
+    assert stamps == ([] if t_ns is None else [t_ns])
+    if t_ns is None:
+        assert "that host's clock is off" in missing(found)["gpu_temperature_c"]
+
+
+def test_a_stamp_of_a_runtimes_page_does_too():
+    pair = ClockPair(wall_ns=1_700_000_000 * NS, monotonic_ns=500 * NS)
+    text = "vllm:num_requests_running 3 1699999999000\nvllm:num_requests_waiting 2\n"
+    found = RuntimeSource("http://127.0.0.1:1/metrics", "vllm", lambda _: text, lambda: pair).read(7)
+    stamps = {r.name: r.t_ns for r in found if isinstance(r, Reading)}
+    assert stamps == {"runtime_running": 499 * NS, "runtime_waiting": 7}
+
+
 @pytest.mark.parametrize(
     "source", [lambda url: RuntimeSource(url, "vllm", http_get()), lambda url: DcgmSource(url, http_get())]
 )
@@ -104,94 +141,8 @@ def test_a_dcgm_exporter_gives_the_same_names_as_nvml_in_our_units():
         "vram_total_bytes": 24000 * 2**20,
     }
     assert {r.device for r in found if isinstance(r, Reading)} == {"GPU-1"}
-    assert missing(found) == {"gpu_energy_j": "not in the exporter's answer"}
-
-
-class Cards:
-    """NVML of `count` cards; a function named in `fails` raises for the card with that index."""
-
-    NVMLError = pynvml.NVMLError
-    NVMLError_LibraryNotFound = pynvml.NVMLError_LibraryNotFound
-    NVMLError_NotSupported = pynvml.NVMLError_NotSupported
-    NVMLError_NoPermission = pynvml.NVMLError_NoPermission
-    NVMLError_FunctionNotFound = pynvml.NVMLError_FunctionNotFound
-    NVML_TEMPERATURE_GPU = 0
-
-    def __init__(self, count: int = 1, fails=(), init_error: Exception | None = None) -> None:
-        self.count, self.fails, self.init_error = count, fails, init_error
-        self.asked: list[str] = []
-
-    def nvmlInit(self) -> None:
-        if self.init_error:
-            raise self.init_error
-
-    def nvmlDeviceGetCount(self) -> int:
-        return self.count
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
-        return index
-
-    def nvmlDeviceGetUUID(self, handle: int) -> str:
-        return f"GPU-{handle}"
-
-    def answer(self, name: str, handle: int, value):
-        self.asked.append(name)
-        if (handle, name) in self.fails:
-            raise pynvml.NVMLError_NotSupported
-        return value
-
-    def nvmlDeviceGetMemoryInfo(self, handle: int):
-        return self.answer("memory", handle, SimpleNamespace(used=10, total=24))
-
-    def nvmlDeviceGetPowerUsage(self, handle: int):
-        return self.answer("power", handle, 250_500)
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle: int):
-        return self.answer("energy", handle, 5_000)
-
-    def nvmlDeviceGetTemperature(self, handle: int, _sensor: int):
-        return self.answer("temperature", handle, 61)
-
-    def nvmlDeviceGetUtilizationRates(self, handle: int):
-        return self.answer("utilization", handle, SimpleNamespace(gpu=98))
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: int):
-        return self.answer("clocks", handle, 4)
-
-
-def test_all_readings_of_a_card_in_our_units():
-    assert values(NvmlSource(Cards()).read(1)) == {
-        "vram_used_bytes": 10.0,
-        "vram_total_bytes": 24.0,
-        "gpu_power_w": 250.5,
-        "gpu_energy_j": 5.0,
-        "gpu_temperature_c": 61.0,
-        "gpu_utilization_share": 0.98,
-        "gpu_clocks_event_reasons": 4.0,
-    }
-
-
-def test_power_of_one_card_of_two_is_told_for_that_card_and_not_asked_again():
-    cards = Cards(count=2, fails={(1, "power")})
-    source = NvmlSource(cards)
-    source.read(1)
-    asked = cards.asked.count("power")
-    found = source.read(2)
-    assert {r.device for r in found if isinstance(r, Reading) and r.name == "gpu_power_w"} == {"GPU-0"}
-    assert missing(found)["gpu_power_w"].startswith("GPU-1: not supported by this GPU")
-    assert cards.asked.count("power") == asked + 1
-
-
-def test_unified_memory_is_named_and_power_still_read():
-    found = NvmlSource(Cards(fails={(0, "memory")})).read(1)
-    assert missing(found) == {"vram_used_bytes": f"GPU-0: {UNIFIED}", "vram_total_bytes": f"GPU-0: {UNIFIED}"}
-    assert values(found)["gpu_power_w"] == 250.5
-
-
-def test_without_a_driver_every_name_says_so():
-    found = NvmlSource(Cards(init_error=pynvml.NVMLError_LibraryNotFound())).read(1)
-    assert values(found) == {}
-    assert set(missing(found).values()) == {NO_DRIVER}
+    absent = ("gpu_energy_j", "gpu_slowdown_c", "gpu_sm_clock_mhz", "gpu_memory_clock_mhz", "gpu_clocks_event_reasons")
+    assert missing(found) == dict.fromkeys((*absent, "gpu_power_limit_w"), "not in the exporter's answer")
 
 
 def test_the_host_is_read():

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.runtimes.metrics import CANONICAL, NOT_FINITE, NOT_REPORTED, aliases_of, read_metrics
+from benchmarks.runtimes.metrics import (
+    CANONICAL,
+    NO_SHARE,
+    NOT_FINITE,
+    NOT_JSON,
+    NOT_REPORTED,
+    aliases_of,
+    poll_every_s,
+    read_metrics,
+)
 from benchmarks.runtimes.prometheus import MAX_WARNINGS, parse
 
 DUMPS = Path(__file__).parents[2] / "data" / "metrics"
@@ -20,6 +29,8 @@ VLLM_COMMON = {
     "generation_tokens_total": 7.0,
 }
 PREFIX = {"prefix_hit_tokens_total": 64.0, "prefix_query_tokens_total": 117.0}
+TRTLLM = {"running": 0.0, "waiting": 1.0, "kv_usage": 1 / 6239, "kv_capacity_tokens": 6239.0 * 64}
+NO_QUEUE = {"queue_time_s_total": 0.0, "queue_count_total": 0.0}
 LLAMACPP = {"running": 0.0, "waiting": 0.0, "prompt_tokens_total": 143.0, "generation_tokens_total": 673.0}
 
 
@@ -42,13 +53,18 @@ LLAMACPP = {"running": 0.0, "waiting": 0.0, "prompt_tokens_total": 143.0, "gener
                 "kv_usage": 0.28,
                 "prompt_tokens_total": 8128902.0,
                 "generation_tokens_total": 7557572.0,
+                "prefix_hit_share": 0.007507552643049313,
             },
         ),
         ("tgi_excerpt_dict_in_label.txt", "tgi", {"running": 0.0, "waiting": 0.0}),
-        ("triton_densenet_t4.txt", "triton", {"waiting": 0.0}),
-        ("triton_trtllm_inflight.txt", "triton", {"running": 0.0, "waiting": 1.0, "kv_usage": 1 / 6239}),
-        ("triton_trtllm_inflight.txt", "trtllm", {"running": 0.0, "waiting": 1.0, "kv_usage": 1 / 6239}),
-        ("triton_trtllm_v1_model.txt", "triton", {"waiting": 0.0}),
+        (
+            "triton_densenet_t4.txt",
+            "triton",
+            {"waiting": 0.0, "queue_time_s_total": 145 * 0.000001, "queue_count_total": 3.0},
+        ),
+        ("triton_trtllm_inflight.txt", "triton", {**TRTLLM, **NO_QUEUE}),
+        ("triton_trtllm_inflight.txt", "trtllm", TRTLLM),
+        ("triton_trtllm_v1_model.txt", "triton", {"waiting": 0.0, **NO_QUEUE}),
         ("vllm_2024_old_names_opt125m.txt", "vllm", VLLM_COMMON),
         ("vllm_mixed_old_and_new_names_opt125m.txt", "vllm", {**VLLM_COMMON, **PREFIX}),
         ("vllm_v1_new_names_subset_opt125m.txt", "vllm", {**VLLM_COMMON, **PREFIX}),
@@ -143,7 +159,74 @@ def test_every_alias_of_every_runtime_can_be_read() -> None:
         "triton": {},
         "trtllm": {},
     }
-    assert set(aliases_of("other")) == set(CANONICAL)
+    assert set(aliases_of("other")) | set(aliases_of("other", json=True)) == set(CANONICAL)
+
+
+SLOTS = """[{"id": 0, "n_ctx": 2048, "is_processing": true, "next_token": {"n_remain": 8}},
+            {"id": 1, "n_ctx": 2048, "is_processing": false}]"""
+LOADS = """{"dp_rank_count": 2, "loads": [
+    {"dp_rank": 0, "num_running_reqs": 3, "num_waiting_reqs": 2, "token_usage": 0.2, "max_total_num_tokens": 1000},
+    {"dp_rank": 1, "num_running_reqs": 7, "num_waiting_reqs": 5, "token_usage": 0.9, "max_total_num_tokens": 1000}]}"""
+ITERATIONS = """[{"iter": 6, "numActiveRequests": 99},
+    {"iter": 7, "numActiveRequests": 5, "numQueuedRequests": 3,
+     "kvCacheStats": {"usedNumBlocks": 600, "maxNumBlocks": 1000, "tokensPerBlock": 64, "cacheHitRate": 0.85}}]"""
+ITERATION = {"running": 5.0, "waiting": 3.0, "kv_usage": 0.6, "kv_capacity_tokens": 64000.0, "prefix_hit_share": 0.85}
+
+
+@pytest.mark.parametrize(
+    ("kind", "page", "values"),
+    [
+        (
+            "ollama",
+            '{"models": [{"name": "a", "size": 7, "size_vram": 5}, {"name": "b", "size": 3, "size_vram": 3}]}',
+            {"loaded_bytes": 10.0, "loaded_vram_bytes": 8.0},
+        ),
+        ("ollama", '{"models": []}', {}),
+        ("llamacpp", SLOTS, {"running": 1.0}),
+        ("sglang", LOADS, {"running": 10.0, "waiting": 7.0, "kv_usage": 0.9, "kv_capacity_tokens": 2000.0}),
+        ("trtllm", ITERATIONS, ITERATION),
+        ("triton", ITERATIONS, ITERATION),
+        ("trtllm", "[]", {}),
+        ("other", SLOTS, {"running": 1.0}),
+        ("vllm", SLOTS, {}),
+    ],
+)
+def test_a_json_page_is_read_under_the_same_names(kind: str, page: str, values: dict[str, float]) -> None:
+    reading = read_metrics(kind, page)
+    assert reading.values == values
+    assert set(reading.missing) == set(CANONICAL) - set(values)
+
+
+def test_a_json_page_that_is_cut_or_holds_no_number_says_so() -> None:
+    assert set(read_metrics("sglang", LOADS[:40]).missing.values()) == {NOT_JSON}
+    odd = read_metrics("sglang", '{"loads": [{"num_running_reqs": "three", "token_usage": null}]}')
+    assert (odd.missing["running"], odd.missing["kv_usage"]) == (NOT_FINITE, NOT_FINITE)
+
+
+@pytest.mark.parametrize(("written", "missing"), [("-1", NO_SHARE), ("1.5", NO_SHARE), ("0", None), ("1", None)])
+def test_a_rate_that_stands_for_never_is_no_share(written: str, missing: str | None) -> None:
+    reading = read_metrics("vllm", f"vllm:gpu_prefix_cache_hit_rate {written}\n")
+    assert reading.missing.get("prefix_hit_share") == missing
+
+
+def test_queue_time_is_the_sum_and_count_of_the_runtimes_histogram() -> None:
+    text = (
+        'vllm:request_queue_time_seconds_bucket{le="0.3"} 2\nvllm:request_queue_time_seconds_bucket{le="+Inf"} 4\n'
+        "vllm:request_queue_time_seconds_sum 12.5\nvllm:request_queue_time_seconds_count 4\n"
+    )
+    assert read_metrics("vllm", text).values == {"queue_time_s_total": 12.5, "queue_count_total": 4.0}
+
+
+def test_the_stamp_of_a_line_is_kept_with_the_value() -> None:
+    reading = read_metrics("vllm", "vllm:num_requests_running 1 1700000000123\nvllm:num_requests_waiting 2\n")
+    assert reading.stamped_ms == {"running": 1700000000123}
+
+
+@pytest.mark.parametrize(
+    ("kind", "every_s"), [("simulator", 0.2), ("llamacpp", 2.0), ("other", 2.0), ("nobody knows it", 2.0)]
+)
+def test_how_often_a_runtime_may_be_asked_is_a_fact_of_it(kind: str, every_s: float) -> None:
+    assert poll_every_s(kind) == every_s
 
 
 @pytest.mark.parametrize(
