@@ -17,9 +17,10 @@ from benchmarks.engine.summary_types import CellSummary
 from benchmarks.gates import NOT_SAFE, worst_ratio
 from benchmarks.models import Cell, Conditions, Grid
 from benchmarks.plans import mode_guard
-from benchmarks.queries import FINISHED, grids_of, limits_of, terms
+from benchmarks.queries import FINISHED, grids_of, in_flight_of, limits_of
 from benchmarks.records.mode_words import stage_words
-from benchmarks.records.modes import Mode, in_flight
+from benchmarks.records.modes import Mode
+from benchmarks.records.probes import WORDS as PROBES
 from benchmarks.templatetags.headroom import level
 
 EXPORT_COLUMNS = (
@@ -172,6 +173,9 @@ def what_next(grid: Grid, cells: Sequence[Cell]) -> str:
         search = running is not None and grid.mode == Mode.SEARCH
         return _("After this measurement the search decides which setting it tries next.") if search else ""
     following = waiting[0]
+    if following.probe and (running is None or not following.reason):
+        name = PROBES[following.probe].name
+        return following.reason or _("Next: the behaviour probe %(name)s.") % {"name": name.lower()}
     if running is None:
         return following.reason or _("A worker of this host will take the next cell: %(at)s, %(name)s.") % {
             "at": following.stage, "name": following.class_name,
@@ -194,15 +198,16 @@ def what_next(grid: Grid, cells: Sequence[Cell]) -> str:
 
 
 def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
-    """Eight values of the running cell, each with its limit."""
-    limits, guard, now = limits_of(grid), Guard(), cell.progress
-    goal = limits.classes.get(cell.class_name, _loosest(limits))
+    """Eight values of the running cell, each with its limit. A behaviour probe is held to the host's limits alone."""
+    limits, now = limits_of(grid), cell.progress
+    guard = Guard(max_error_share=None) if cell.probe else Guard()
+    goal = ClassLimits() if cell.probe else limits.classes.get(cell.class_name, _loosest(limits))
     sent, ok = _number(now.get("finished")), _number(now.get("ok"))
     failed = sent - ok if sent is not None and ok is not None else None
     share = failed / sent if sent and failed is not None else None
     read = _readings(now)
     memory, vram = read.get("host_memory_total_bytes"), read.get("vram_total_bytes")
-    most, waves = in_flight(terms(grid), cell.setting), grid.mode not in (Mode.CLOSED, Mode.SEARCH)
+    most, waves = in_flight_of(cell), bool(cell.probe) or grid.mode not in (Mode.CLOSED, Mode.SEARCH)
     return [
         _so_far(_("End to end"), now, "e2e_s", goal.e2e_s),
         _so_far(_("Time to first token"), now, "ttft_s", goal.ttft_s),
@@ -213,7 +218,7 @@ def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
         LiveValue(
             _("Failed"), share, _plain(failed), _("of %(n)s") % {"n": _plain(sent)} if sent is not None else "",
             guard.max_error_share, 0.1, "",
-            _("stop at %(share)s") % {"share": f"{guard.max_error_share or 0:.0%}"},
+            _("stop at %(share)s") % {"share": f"{guard.max_error_share:.0%}"} if guard.max_error_share else "",
         ),
         _bytes(_("VRAM"), read.get("vram_used_bytes"), vram, limits.max_vram_share, _("no GPU reading")),
         _plain_limit(_("GPU temperature"), read.get("gpu_temperature_c"), "°C", limits.max_temperature_c),
@@ -223,8 +228,9 @@ def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
 
 
 def cell_share(grid: Grid, cell: Cell) -> float | None:
-    """How much of warm-up and window has passed, 0 to 1, as the engine last said; None before it said anything."""
-    elapsed_s = _number(cell.progress.get("elapsed_s"))
+    """How much of warm-up and window has passed, 0 to 1, as the engine last said; None before it said anything, and for a
+    behaviour probe, which ends when it has seen enough."""
+    elapsed_s = None if cell.probe else _number(cell.progress.get("elapsed_s"))
     return min(1.0, elapsed_s / (grid.window_s + grid.warmup_s)) if elapsed_s is not None else None
 
 

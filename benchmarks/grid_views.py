@@ -20,12 +20,12 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import ptag
 
-from benchmarks import drafts, grid_tables, plans, queries, runs, tasks
+from benchmarks import drafts, grid_tables, offered, plans, probe_tables, queries, runs, tasks
 from benchmarks.access import AUTHORIZE, EVERYONE, OPERATE, RUN, STOP, allow, confirmed_by_password, person, posted
 from benchmarks.gates import NOT_SAFE
 from benchmarks.models import Authorization, Cell, Conditions, Grid
 from benchmarks.permits import in_force
-from benchmarks.records import kept_calibration, modes, search_answer
+from benchmarks.records import kept_calibration, modes, probes, search_answer
 from benchmarks.records.modes import Mode
 from benchmarks.run_forms import (
     HOURS_OFFERED,
@@ -80,8 +80,9 @@ def _grid_tag(request: HttpRequest, pk: int) -> str | None:
 def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
     """The page; the same address answers htmx with its changing part, or with 304 when nothing changed."""
     grid = _grid(request, pk)
-    cells = list(grid.cells.order_by("position"))
-    running = next((c for c in cells if c.status == Cell.Status.RUNNING), None)
+    every = list(grid.cells.select_related("evidence").order_by("position"))
+    cells = [c for c in every if not c.probe]
+    running = next((c for c in every if c.status == Cell.Status.RUNNING), None)
     context = {
         "grid": grid,
         "tag": _grid_tag(request, pk),
@@ -95,13 +96,15 @@ def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
         "values": grid_tables.live_values(grid, running) if running else [],
         "stages": grid_tables.stage_states(grid, cells),
         "rows": grid_tables.stage_rows(grid, cells),
-        "next": grid_tables.what_next(grid, cells),
+        "probes": (probed := probe_tables.lines([c for c in every if c.probe])),
+        "running_probe": next((line for line in probed if running and line.cell.cell_id == running.pk), None),
+        "next": grid_tables.what_next(grid, every),
         "interrupted": grid.cells.filter(attempt__gt=1).prefetch_related("attempts").order_by("position"),
         "authorization": queries.live_authorization(grid),
         "conditions": grid.conditions.filter(phase=Conditions.Phase.BEFORE).first(),
         "calibration": kept_calibration.read(grid.calibration),
         "answer": search_answer.words(answer) if (answer := search_answer.read(grid.answer)) else "",
-        "resumable": _resumable(grid, cells),
+        "resumable": _resumable(grid, every),
     }
     htmx = bool(getattr(request, "htmx", False))
     response = render(request, f"benchmarks/{'parts/grid_live_now' if htmx else 'grid_live'}.html", context)
@@ -127,9 +130,11 @@ def grid_authorize(request: HttpRequest, pk: int) -> HttpResponse:
         "grid": grid,
         "form": form,
         "refused": refused,
-        "cells": (cells := queries.most_cells(grid, grid.cells.count())),
-        "minutes": cells * (grid.window_s + grid.warmup_s) / 60,
+        "cells": (cells := queries.most_cells(grid, queries.load_cells(grid).count())),
+        "minutes": (cells * (grid.window_s + grid.warmup_s) + probes.seconds(grid.probes)) / 60,
+        "probes": probe_tables.asked(grid),
         "in_flight": queries.most_in_flight(grid),
+        "managed_words": offered.managed_words(grid.runtime) if grid.managed else "",
         "limits": queries.limits_of(grid),
         "classes": grid.workload.classes.all(),
         "conditions": grid.conditions.all(),
@@ -278,7 +283,7 @@ def _authorized(request: HttpRequest, grid: Grid, form: AuthorizeForm) -> bool:
 def _offered(grid: Grid) -> dict[str, object]:
     """Ceilings that let this grid run and little more: half as long again, and what its mode can send at most."""
     terms, each_s = queries.terms(grid), grid.window_s + grid.warmup_s
-    cells = queries.most_cells(grid, grid.cells.count())
+    cells, probed = queries.most_cells(grid, queries.load_cells(grid).count()), queries.probe_costs(grid)
     at_each = [modes.most_requests(terms, setting, each_s) for setting in grid.setting_values]
     # A search may stay at its highest setting; elsewhere each setting has as many cells as the others.
     requests = ceil(max(at_each) * cells if grid.mode == Mode.SEARCH else sum(at_each) * cells / max(1, len(at_each)))
@@ -290,9 +295,12 @@ def _offered(grid: Grid) -> dict[str, object]:
         "valid_from": now,
         "valid_until": now + timedelta(hours=HOURS_OFFERED),
         "max_concurrency": queries.most_in_flight(grid),
-        "max_requests": requests,
-        "max_tokens": requests * longest,
-        "max_minutes": ceil(cells * each_s * 1.5 / 60 + cells * 0.5),
+        "max_requests": requests + sum(one.requests for one in probed),
+        "max_tokens": requests * longest + sum(one.tokens(longest) for one in probed),
+        "max_minutes": ceil(
+            (cells * each_s * 1.5 + sum(one.seconds for one in probed)) / 60
+            + (cells + len(probed)) * (0.5 + offered.starts_within_s(grid) / 60)
+        ),
         "max_temperature_c": queries.limits_of(grid).max_temperature_c,
         "max_power_w": queries.limits_of(grid).max_power_w,
     }

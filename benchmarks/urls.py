@@ -2,6 +2,8 @@
 
 from django.urls import path
 
+from benchmarks import cell_views as cell
+from benchmarks import enrol_views as enrol
 from benchmarks import grid_views as grid
 from benchmarks import registry_views as registry
 
@@ -10,6 +12,8 @@ urlpatterns = [
     path("hosts/new/", registry.hardware_new, name="hardware-new"),
     path("hosts/<slug:slug>/", registry.hardware_detail, name="hardware-detail"),
     path("hosts/<slug:slug>/edit/", registry.hardware_edit, name="hardware-edit"),
+    path("hosts/<slug:slug>/enrol/", enrol.hardware_enrol, name="hardware-enrol"),
+    path("hosts/<slug:slug>/keys/<int:pk>/revoke/", enrol.worker_key_revoke, name="worker-key-revoke"),
     path("runtimes/", registry.runtime_list, name="runtime-list"),
     path("runtimes/new/", registry.runtime_new, name="runtime-new"),
     path("runtimes/check/", registry.endpoint_check, name="endpoint-check"),
@@ -29,6 +33,7 @@ urlpatterns = [
     path("grids/<int:pk>/resume/", grid.grid_resume, name="grid-resume"),
     path("grids/<int:pk>/withdraw/", grid.grid_withdraw, name="grid-withdraw"),
     path("grids/<int:pk>/conditions/<slug:phase>/", grid.grid_conditions, name="grid-conditions"),
+    path("grids/<int:pk>/cells/<int:cell_id>/", cell.cell_detail, name="cell-detail"),
     path("grids/<int:pk>/cells/<int:cell_id>/evidence.parquet", grid.evidence_download, name="evidence-download"),
     path("authorisations/", grid.authorization_list, name="authorization-list"),
     path("authorisations/<int:pk>/", grid.authorization_detail, name="authorization-detail"),

@@ -24,6 +24,7 @@ from benchmarks.engine.probe_plan import (
     longest_s,
     name_of,
 )
+from benchmarks.engine.verdicts import NOT_JUDGED
 
 ORDER = tuple(BY_NAME)
 MOST_PER_S = 100
@@ -78,6 +79,20 @@ WORDS: dict[str, ProbeWords] = {
         does="Sends nothing and reads the host.",
     ),
 }
+
+
+TONES: dict[str, str] = {
+    "fair": "ok", "watch": "warn", "unfair": "bad",
+    "refused_clearly": "ok", "refused_plainly": "warn", "refused_late": "warn", "queues_without_bound": "bad", "fails": "bad",
+    "kept_up": "info",
+    "frees_in_time": "ok", "frees_late": "warn", "never_frees": "bad",
+    "contained": "ok", "amplifies": "bad",
+    "refuses_clearly": "ok", "refuses_partly": "warn", "accepts_everything": "bad",
+    "recovers": "ok", "does_not_recover": "bad", "not_disturbed": "info",
+    "steady": "ok", "moving": "warn",
+    NOT_JUDGED: "idle",
+}  # fmt: skip
+"""How a verdict is coloured; the word always stands beside it."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,8 +166,8 @@ def cost(probe: Probe, setting: int) -> Cost:
             return Cost(requests=_measured(probe) + ceil(sent), in_flight=_open_most(probe), seconds=lasts_s)
         case RetryStorm():
             # Of the first storm every request as often as it may be tried, of the second once and the budget's share.
-            storms = probe.times_capacity * probe.storm_s * (probe.tries + 1 + probe.budget_share)
-            sent = _capacity(probe) * (storms + probe.calm_share * (probe.calm_s + 2 * probe.recovery_s))
+            due = probe.times_capacity * probe.storm_s + probe.calm_share * (probe.calm_s + probe.recovery_s)
+            sent = _capacity(probe) * due * (probe.tries + 1 + probe.budget_share)
             return Cost(requests=_measured(probe) + ceil(sent), in_flight=_open_most(probe), seconds=lasts_s)
         case Cancellation():
             return _cancellation(probe, probe.slots or setting)
