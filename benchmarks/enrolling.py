@@ -99,6 +99,14 @@ def live_key(hardware_id: int) -> WorkerKey | None:
     return WorkerKey.objects.filter(hardware_id=hardware_id, used_at__isnull=False, revoked_at__isnull=True).first()
 
 
+def standing(hardware: Hardware) -> dict[str, object]:
+    """For the host's page: the trusted key, those that wait to be used, and both, which can be revoked."""
+    keys = list(hardware.worker_keys.filter(revoked_at__isnull=True).select_related("created_by"))
+    live = next((key for key in keys if key.used_at), None)
+    pending = [key for key in keys if not key.used_at and key.expires_at > timezone.now()]
+    return {"live": live, "pending": pending, "keys": [*pending, *([live] if live else [])]}
+
+
 def trusts_another(hardware: Hardware) -> bool:
     """Whether the host trusts a worker that is not this one: then its cells and questions are that worker's to answer."""
     live, own = live_key(hardware.pk), signing.enrolled(hardware.slug)

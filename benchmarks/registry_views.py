@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 
-from benchmarks import registry
+from benchmarks import enrolling, registry
 from benchmarks.access import EVERYONE, OPERATE, REGISTER_HOST, allow, person, posted
 from benchmarks.audit_views import audit_list
 from benchmarks.endpoint_views import endpoint_check, endpoint_check_detail, prefilled
@@ -19,6 +19,7 @@ from benchmarks.facts import declared_beside_probed, worker_state
 from benchmarks.forms import HardwareForm, RuntimeForm
 from benchmarks.grid_models import Grid
 from benchmarks.models import Hardware, Runtime, RuntimeKind, Workload
+from benchmarks.offered import launch_warnings
 from benchmarks.runtimes import terms
 from benchmarks.workload_views import workload_detail, workload_edit, workload_import, workload_list, workload_new
 
@@ -82,6 +83,7 @@ def hardware_detail(request: HttpRequest, slug: str) -> HttpResponse:
         "runtimes": newest_of_each(host.runtimes.all()),
         "grids": host.grids.select_related("runtime", "workload")[:10],
         "history": registry.history(who.team.pk, f"hardware {host.slug}"),
+        **enrolling.standing(host),
     }
     return render(request, "benchmarks/hardware_detail.html", context)
 
@@ -142,6 +144,7 @@ def runtime_detail(request: HttpRequest, slug: str, version: int) -> HttpRespons
         "in_use": registry.runtime_in_use(runtime),
         "terms": terms.terms_of(runtime.kind),
         "newer_than_read": terms.newer_than_read(runtime.kind, runtime.runtime_version),
+        "launch_warnings": launch_warnings(runtime, managed=bool(runtime.launch_profile)),
         "queue_is_bounded": terms.queue_is_bounded(runtime.kind),
         "checks": _checks_of(runtime),
         "grids": runtime.grids.select_related("workload")[:10],

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from benchmarks.models import Authorization, Conditions, EndpointCheck, Grid, Role
+from benchmarks.models import Authorization, Conditions, EndpointCheck, Grid, Role, WorkerKey
 from capacity.models import Choice, Key, Statement
 from capacity.statement import dsse
 from capacity.statement.canonical import normal, payload_bytes
@@ -74,6 +74,8 @@ TABLE: dict[str, frozenset[Role]] = {
     "hardware-new": HOSTS,
     "hardware-detail": EVERYONE,
     "hardware-edit": HOSTS,
+    "hardware-enrol": AUTHORIZE,
+    "worker-key-revoke": AUTHORIZE,
     "runtime-list": EVERYONE,
     "runtime-new": OPERATE,
     "runtime-detail": EVERYONE,
@@ -117,6 +119,8 @@ ARGUMENTS: dict[str, dict[str, str]] = {
     "statement-pdf": {"number": "statement.number"},
     "hardware-detail": {"slug": "hardware.slug"},
     "hardware-edit": {"slug": "hardware.slug"},
+    "hardware-enrol": {"slug": "hardware.slug"},
+    "worker-key-revoke": {"slug": "hardware.slug", "pk": "worker_key.pk"},
     "runtime-detail": {"slug": "runtime.slug", "version": "one"},
     "runtime-edit": {"slug": "runtime.slug", "version": "one"},
     "endpoint-check-detail": {"pk": "check.pk"},
@@ -142,6 +146,7 @@ def world() -> dict[str, Any]:
     team = make_team("Karachi")
     drawer, owner = make_user(team, OPERATOR, username="drawer"), make_user(team, HOST_OWNER, username="owner")
     hardware = make_hardware(team)
+    worker_key = WorkerKey.objects.create(hardware=hardware, token_sha256="0" * 64, expires_at=datetime.now(UTC))
     runtime, workload, objective = make_runtime(hardware), make_workload(team), make_objective(team)
     grid = make_grid(runtime, workload, drawer)
     check = EndpointCheck.objects.create(
@@ -155,7 +160,8 @@ def world() -> dict[str, Any]:
     )  # fmt: skip
     choice = _approved_choice(grid, objective, drawer)
     return {
-        "team": team, "hardware": hardware, "runtime": runtime, "workload": workload, "objective": objective,
+        "team": team, "hardware": hardware, "worker_key": worker_key, "runtime": runtime, "workload": workload,
+        "objective": objective,
         "grid": grid, "cell": grid.cells.first(), "check": check, "authorization": authorization, "choice": choice,
         "statement": _statement(choice, authorization, now), "one": 1, "word": "word", "csv": "csv", "after": "after",
     }  # fmt: skip
