@@ -12,6 +12,7 @@ from django.conf import settings
 from django.utils.text import slugify
 
 from benchmarks.models import EndpointCheck, Hardware, Runtime, RuntimeKind, Team
+from benchmarks.offered import profiles_of
 from benchmarks.records.claims import users_claim
 from benchmarks.registry import HARDWARE_FIELDS, RUNTIME_FIELDS
 
@@ -197,6 +198,7 @@ class RuntimeForm(SlugMixin, RuntimeModelForm):
             "batching_mode": "Batching mode",
             "dialect": "Dialect",
             "kind": "Runtime",
+            "launch_profile": "Launch profile",
         }
 
     def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
@@ -210,10 +212,12 @@ class RuntimeForm(SlugMixin, RuntimeModelForm):
         self.fields["dialect"].required = False  # whoever says nothing means what the row has, at first OpenAI chat
         self.fields["flags"].widget.attrs.update(rows=3, spellcheck="false")
         self.fields["flags"].validators.append(_no_key_in_flags)
+        self.fields["launch_profile"].widget.attrs.update(list="launch-profiles", spellcheck="false")
+        self.launch_profiles = sorted({name for host in hosts for name in profiles_of(host)})
         lay_out(
             self, name="h", slug="h", hardware="h", kind="h", endpoint="h", runtime_version="h", model_name="h",
             model_digest="h", api_key_name="h", dialect="h", batching_mode="h", max_active_sequences="h",
-            context_per_sequence_tokens="h", metrics_url="h", gpu_metrics_url="h",
+            context_per_sequence_tokens="h", metrics_url="h", gpu_metrics_url="h", launch_profile="h",
         )  # fmt: skip
 
     def _get_validation_exclusions(self) -> set[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
-from benchmarks.models import Hardware, Runtime, RuntimeKind
+from benchmarks.models import Grid, Hardware, Runtime, RuntimeKind
 from benchmarks.records.modes import Mode, Terms, mode_of
 from benchmarks.runtimes import launch, terms
 
@@ -20,6 +22,15 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     context_per_sequence: int | None = None
     ready_within_s: float = 0.0
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StartedCell:
+    """A cell with what its worker kept of the runtime: asked, effective, ready_after_s, ended, log_tail where it failed."""
+
+    name: str
+    setting: int
+    runtime: dict[str, Any]
 
 
 class _Offers(msgspec.Struct, frozen=True):
@@ -40,7 +51,9 @@ def managed_fault(load: Terms, runtime: Runtime, settings: Sequence[int]) -> str
     if not name:
         return f"{runtime.name} names no launch profile. Enter one in its registration, or load it as it runs."
     if mode_of(load) != Mode.CLOSED:
-        return "A runtime that the worker starts with each setting is loaded in a closed loop. Choose that way of loading."
+        return (
+            "A runtime that the worker starts with each setting is loaded in a closed loop. Choose that way of loading."
+        )
     profile = profiles_of(runtime.hardware).get(name)
     if profile is None:
         return (
@@ -66,6 +79,20 @@ def launch_warnings(runtime: Runtime, *, managed: bool) -> tuple[str, ...]:
         return launch.warnings_of_flags(runtime.kind, runtime.flags)
     profile = profiles_of(runtime.hardware).get(runtime.launch_profile)
     return profile.warnings if profile else ()
+
+
+def starts_within_s(grid: Grid) -> float:
+    """How long each cell may wait for its runtime to be ready; 0 for a runtime that runs already."""
+    profile = profiles_of(grid.hardware).get(grid.runtime.launch_profile) if grid.managed else None
+    return profile.ready_within_s if profile else 0.0
+
+
+def read_backs(grid: Grid) -> list[StartedCell]:
+    """Every cell whose runtime the worker started, in running order, with what was asked for and what it had."""
+    if not grid.managed:
+        return []
+    rows = grid.cells.filter(progress__has_key="runtime").order_by("position")
+    return [StartedCell(str(cell).partition(" of grid")[0], cell.setting, cell.progress["runtime"]) for cell in rows]
 
 
 def managed_words(runtime: Runtime) -> str:

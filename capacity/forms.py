@@ -211,6 +211,7 @@ class GridForm(forms.Form):
         required=False,
         error_messages={"invalid_choice": "%(value)s belongs to another way of loading. Choose the settings again."},
     )
+    managed = forms.BooleanField(label="The worker starts the runtime with each setting itself", required=False)
     other_settings = forms.CharField(label="Others", required=False, max_length=100, help_text="Such as 12, 24.")
     objective = forms.ModelChoiceField(Objective.objects.none(), label="Objective", empty_label="Choose an objective")
     repeats = forms.IntegerField(min_value=1, max_value=20, initial=3, help_text="3 or more for a statement.")

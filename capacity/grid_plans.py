@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.drafts import MIXED, dialect_fault, turns_fault
+from benchmarks.drafts import MIXED, dialect_fault, probes_fault, turns_fault
 from benchmarks.engine.load import Constant
+from benchmarks.engine.probe_plan import Probe
 from benchmarks.facts import worker_state
 from benchmarks.models import Membership, Role, Runtime, Workload
-from benchmarks.records import lengths, linter
+from benchmarks.offered import launch_warnings, managed_fault, profiles_of
+from benchmarks.records import lengths, linter, probes
 from benchmarks.records.modes import (
     ArrivalKind,
     ClosedTerms,
@@ -45,6 +47,8 @@ class Wish:
     warmup_s: float | None
     conditions: bool
     load: Terms = field(default_factory=ClosedTerms)
+    managed: bool = False
+    probes: Sequence[Probe] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class Tick:
 class Plan:
     """`cells` and `time_s` are None while the form does not say enough. `highest` is what is in flight at most.
 
-    `requests` (items, where they travel together) and `tokens` are None too where the server's speed decides them.
+    `requests` (items, where they travel together) and `tokens` are None too where the server's speed decides them; they are
+    of the load alone. `probes` are so many behaviour probes, which take at most `probes_s` together.
     """
 
     cells: int | None
@@ -69,6 +74,8 @@ class Plan:
     requests: float | None
     tokens: float | None
     ticks: tuple[Tick, ...]
+    probes: int = 0
+    probes_s: float = 0.0
 
     @property
     def minutes(self) -> float | None:
@@ -80,14 +87,18 @@ def plan_of(wish: Wish, *, team_id: int, person_id: int) -> Plan:
     cells, shape = _cells(wish, settings)
     each_s = None if wish.window_s is None or wish.warmup_s is None else wish.window_s + wish.warmup_s
     sent = _sent(wish, settings, each_s) if cells and each_s is not None else None
+    probed = [probes.cost(probe, max(settings, default=1)) for probe in wish.probes]
+    probes_s = sum(one.seconds + BETWEEN_CELLS_S for one in probed)
     return Plan(
         cells=cells,
         shape=shape,
-        time_s=cells * (each_s + BETWEEN_CELLS_S) if cells and each_s is not None else None,
-        highest=max((in_flight(wish.load, setting) for setting in settings), default=None),
+        time_s=cells * (each_s + BETWEEN_CELLS_S) + probes_s if cells and each_s is not None else None,
+        highest=max([*(in_flight(wish.load, s) for s in settings), *(one.in_flight for one in probed)], default=None),
         requests=sent[0] if sent else None,
         tokens=sent[1] if sent else None,
         ticks=tuple(_ticks(wish, settings, team_id=team_id, person_id=person_id)),
+        probes=len(probed),
+        probes_s=probes_s,
     )
 
 
@@ -133,7 +144,8 @@ def _mean_tokens(classes: Sequence[lengths.ClassLengths], turns: int = 1) -> dic
 def _ticks(wish: Wish, settings: list[int], *, team_id: int, person_id: int) -> list[Tick]:
     found: list[Tick] = []
     if wish.runtime is not None:
-        found += [_worker(wish.runtime), *_queue(wish.runtime, wish.load, settings), *_read(wish.runtime)]
+        found += [_worker(wish.runtime), *_started(wish, settings)]
+        found += [*_queue(wish.runtime, wish.load, [] if wish.managed else settings), *_read(wish.runtime)]
     if wish.workload is not None:
         found += _lengths(wish.workload)
     found += [*_refused(wish), *_arrivals(wish.load)]
@@ -161,6 +173,7 @@ def _refused(wish: Wish) -> list[Tick]:
     faults = (
         turns_fault(wish.load, wish.workload) if wish.workload is not None else None,
         dialect_fault(wish.load, wish.runtime) if wish.runtime is not None else None,
+        probes_fault(wish.load, wish.runtime, wish.probes) if wish.runtime is not None else None,
     )
     return [Tick("bad", fault) for fault in faults if fault]
 
@@ -171,6 +184,25 @@ def _worker(runtime: Runtime) -> Tick:
         return Tick("ok", f"Worker on {slug} is running")
     how = f"start it on the host with {state.command}"
     return Tick("warn", f"No worker on {slug} now: the grid will wait. To run it, {how}.")
+
+
+def _started(wish: Wish, settings: list[int]) -> list[Tick]:
+    """What is known of the runtime's start: whether the worker can do it, and what is doubtful in how it is done."""
+    assert wish.runtime is not None
+    found = [Tick("warn", text) for text in launch_warnings(wish.runtime, managed=wish.managed)]
+    if not wish.managed:
+        return found
+    if fault := managed_fault(wish.load, wish.runtime, settings):
+        return [Tick("bad", fault), *found]
+    profile = profiles_of(wish.runtime.hardware)[wish.runtime.launch_profile]
+    return [
+        Tick(
+            "info",
+            f"The runtime is started anew for every cell, ready within {profile.ready_within_s:g} s or the grid stops. That "
+            "time comes on top and counts against the authorised minutes.",
+        ),
+        *found,
+    ]
 
 
 def _queue(runtime: Runtime, load: Terms, settings: list[int]) -> list[Tick]:

@@ -12,6 +12,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from benchmarks.access import EVERYONE, OPERATE, RUN, Person, allow, person
 from benchmarks.drafts import MIXED, DraftRefused, GridSpec, draft_grid
 from benchmarks.models import Conditions, Grid, Runtime, Workload
+from benchmarks.offered import managed_words
+from benchmarks.records import probes
 from benchmarks.records.mode_words import WORDS
 from benchmarks.records.modes import Mode, Terms
 from benchmarks.registry import history
@@ -22,6 +24,7 @@ from capacity.forms import BaseClassObjectiveFormSet, ClassObjectiveFormSet, Gri
 from capacity.grid_plans import Wish, plan_of
 from capacity.mode_forms import OFFERED, ModeForm, StepsField, mode_called, terms_typed, was_shown
 from capacity.models import Objective
+from capacity.probe_forms import ProbesForm, from_kept, probes_typed
 
 Row = TypeVar("Row", bound=Model)
 UNPROCESSABLE = 422
@@ -151,24 +154,26 @@ def grid_new(request: HttpRequest) -> HttpResponse:
     mode = mode_called(typed.get("mode"))
     form = GridForm(request.POST, team=who.team, classes=_class_names(workload), mode=mode)
     shown = was_shown(mode, request.POST)
-    mode_form = ModeForm(request.POST if shown else None, mode=mode)
-    valid = [form.is_valid(), mode_form.is_valid()]
+    mode_form, probes_form = ModeForm(request.POST if shown else None, mode=mode), ProbesForm(request.POST)
+    valid = [form.is_valid(), mode_form.is_valid(), probes_form.is_valid()]
     if not shown:
         form.add_error("mode", f"{WORDS[mode].name} needs more than was shown. Look at it below, then draw.")
     if all(valid):
         try:
             grid = draft_grid(
-                spec=_spec(who, form, mode_form.terms()), drawn_by=who.user, reason=form.cleaned_data["reason"]
+                spec=_spec(who, form, mode_form.terms(), probes_form),
+                drawn_by=who.user,
+                reason=form.cleaned_data["reason"],
             )
         except DraftRefused as refusal:
             form.add_error(None, str(refusal))
         else:
             messages.success(request, "Drawn. It starts after a host owner other than you has authorised it.")
             return redirect("grid-detail", pk=grid.pk)
-    return _grid_page(request, who, typed, forms=(form, mode_form))
+    return _grid_page(request, who, typed, forms=(form, mode_form, probes_form))
 
 
-def _spec(who: Person, form: GridForm, load: Terms) -> GridSpec:
+def _spec(who: Person, form: GridForm, load: Terms, probes_form: ProbesForm) -> GridSpec:
     cleaned = form.cleaned_data
     objective: Objective = cleaned["objective"]
     return GridSpec(
@@ -186,11 +191,13 @@ def _spec(who: Person, form: GridForm, load: Terms) -> GridSpec:
         objective_set_at=objective.set_at,
         conditions=form.conditions(),
         load=load,
+        managed=cleaned["managed"],
+        probes=probes_form.wanted(slots=_slots(cleaned["runtime"], cleaned["settings"])),
     )
 
 
 def _grid_page(
-    request: HttpRequest, who: Person, typed: dict[str, Any], forms: tuple[GridForm, ModeForm] | None = None
+    request: HttpRequest, who: Person, typed: dict[str, Any], forms: tuple[GridForm, ModeForm, ProbesForm] | None = None
 ) -> HttpResponse:
     runtime = _chosen(Runtime.objects.filter(team=who.team).select_related("hardware"), typed.get("runtime"))
     workload = _chosen(Workload.objects.filter(team=who.team).prefetch_related("classes"), typed.get("workload"))
@@ -203,6 +210,7 @@ def _grid_page(
         # What another way of loading left ticked is not on the page any more, so it is in no plan.
         "setting_values": [n for n in typed.get("setting_values", []) if n in map(str, OFFERED[mode])],
     }
+    slots = _slots(runtime, _settings(typed))
     wish = Wish(
         runtime=runtime,
         workload=workload,
@@ -214,14 +222,19 @@ def _grid_page(
         warmup_s=_number(typed.get("warmup_s")),
         conditions=bool(typed.get("power_source")),
         load=terms_typed(mode, typed),
+        managed=bool(typed.get("managed")),
+        probes=probes_typed(typed, slots=slots) if mode == Mode.CLOSED else (),
     )
-    form, mode_form = forms or (
+    form, mode_form, probes_form = forms or (
         GridForm(team=who.team, classes=names, mode=mode, initial=typed),
         ModeForm(mode=mode, initial=typed),
+        ProbesForm(initial=typed),
     )
     context = {
         "form": form,
         "mode_form": mode_form,
+        "probes_form": probes_form,
+        "probe_options": probes_form.options(slots=slots),
         "mode": mode,
         "modes": [(other, WORDS[other]) for other in Mode],
         "mode_words": WORDS[mode],
@@ -230,6 +243,7 @@ def _grid_page(
         "class_rows": class_rows(class_lengths(workload)) if workload else [],
         "workload": workload,
         "word": _tools_word(runtime),
+        "managed_words": managed_words(runtime) if runtime and runtime.launch_profile else "",
         "plan": plan_of(wish, team_id=who.team.pk, person_id=who.user.pk),
     }
     return render(request, "capacity/grid_new.html", context, status=UNPROCESSABLE if forms else 200)
@@ -238,6 +252,11 @@ def _grid_page(
 def _tools_word(runtime: Runtime | None) -> terms.Term | None:
     words = terms.terms_of(runtime.kind) if runtime else ()
     return next((term for term in words if term.setting == "active_sequences"), None)
+
+
+def _slots(runtime: Runtime | None, settings: list[int]) -> int:
+    """Requests at a time that fill the runtime, as far as the page knows."""
+    return max([*settings, (runtime.max_active_sequences if runtime else None) or 1])
 
 
 def _start(request: HttpRequest, who: Person) -> dict[str, Any]:
@@ -264,6 +283,8 @@ def _from_grid(grid: Grid, who: Person) -> dict[str, Any]:
     usual = [str(s) for s in grid.setting_values if s in offered]
     return {
         "mode": grid.mode,
+        "managed": grid.managed,
+        **from_kept(probes.read(grid.probes)),
         **{name: StepsField().prepare_value(v) if name == "steps" else v for name, v in grid.load.items()},
         "name": grid.name,
         "runtime": grid.runtime_id,
@@ -282,8 +303,8 @@ def _from_grid(grid: Grid, who: Person) -> dict[str, Any]:
 
 def _typed(data: QueryDict) -> dict[str, Any]:
     """The form as it was sent, for showing it again unjudged."""
-    lists = {name: data.getlist(name) for name in ("class_names", "setting_values")}
-    names = [*GridForm.base_fields, *ModeForm.base_fields]
+    lists = {name: data.getlist(name) for name in ("class_names", "setting_values", "probes")}
+    names = [*GridForm.base_fields, *ModeForm.base_fields, *ProbesForm.base_fields]
     plain = {name: data[name] for name in names if name not in lists and name in data}
     return {**plain, **lists}
 

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from benchmarks.access import EVERYONE, allow, person
 from benchmarks.engine.summary_types import ClassSummary
 from benchmarks.models import Cell, Conditions, Grid
+from benchmarks.offered import read_backs
 from benchmarks.queries import CellEvidence, GridEvidence, grids_of
 from benchmarks.records import search_answer
 from benchmarks.records.mode_words import setting_words
@@ -178,6 +179,7 @@ def _context(result: Result) -> dict[str, object]:
         "choice": choice,
         "can_propose": grid.status in PROPOSABLE and verdict.chosen is not None and choice is None,
         "conditions": _phases(result.evidence),
+        "read_backs": read_backs(result.evidence.grid),
         "unfinished": grid.status in UNFINISHED,
         "done": (len(result.evidence.measured), len(result.evidence.cells)),
         "judged": grid.mode == Mode.CLOSED,
