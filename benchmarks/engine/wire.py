@@ -125,6 +125,12 @@ class Slot:
         return len(self._exchange.items) if self._exchange is not None else 0
 
     @property
+    def under_way(self) -> Exchange | None:
+        """The request in flight, with all that has come of its answer."""
+        self._read_all()
+        return self._exchange
+
+    @property
     def is_open(self) -> bool:
         """Whether a request would find its connection open."""
         return self._measured is None or self._measured.usable() is not None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 
+from benchmarks.engine.closed_loop import pause_after_s
 from benchmarks.engine.exchange import Due, Exchange
-from benchmarks.engine.plan import ClassPlan, Fixed
+from benchmarks.engine.plan import ClassPlan
 from benchmarks.engine.prompts import Prepared
 from benchmarks.engine.runner import Cell
 from benchmarks.engine.terms import Outcome
@@ -15,14 +17,15 @@ from benchmarks.engine.wire import Slot
 
 NS = 1_000_000_000
 LOOK_EVERY_S = 0.005
-PROBE_CLASS = "probe"
 
 
 class Asking:
-    """Over one cell. The window is from `begin` to `end`: all of a probe's requests belong to it."""
+    """Over one cell. The window is from `begin` to `end`: all of a probe's requests belong to it. `ended` counts what
+    `keep_asking` asked, by role."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
+        self.ended: Counter[str] = Counter()
 
     async def begin(self) -> None:
         await self.cell.begin_whole(None)
@@ -38,7 +41,8 @@ class Asking:
         return slots
 
     def prepare(self, length_class: ClassPlan | None = None) -> Prepared | None:
-        """Of this class, else of whichever the plan's dice say. None once a ceiling is reached, which ends the cell with it as the reason, or after a stop."""
+        """Of this class, else of whichever the plan's dice say. None once a ceiling is reached, which ends the cell with
+        it as the reason, or after a stop."""
         if self.cell.stopping:
             return None
         prepared = self.cell.supply.take_of(length_class)
@@ -63,6 +67,26 @@ class Asking:
         self.cell.finished(exchange)
         return exchange
 
+    async def keep_asking(self, slot: Slot, length_class: ClassPlan, role: str, enough: Callable[[], bool]) -> None:
+        """A closed loop of one client, until there is enough or the cell stops; it pauses where it was refused."""
+        while not enough() and not self.cell.stopping:
+            prepared = self.prepare(length_class)
+            if prepared is None:
+                return
+            exchange = await self.ask(slot, prepared, role)
+            self.ended[role] += 1
+            await self.cell.pause(max(0.0, pause_after_s(exchange)))
+
+    def enough(self, role: str, count: int, least_s: float, stretch: float) -> Callable[[], bool]:
+        """From now on: whether `least_s` have passed and so many of the role have ended, or `stretch` times as long."""
+        began_s = time.monotonic()
+
+        def is_enough() -> bool:
+            passed_s = time.monotonic() - began_s
+            return passed_s >= least_s * stretch or (passed_s >= least_s and self.ended[role] >= count)
+
+        return is_enough
+
     async def until(self, came: Callable[[], bool], within_s: float) -> bool:
         """Whether it came true within the time, looked at every few milliseconds; False at a stop too."""
         until_s = time.monotonic() + within_s
@@ -71,13 +95,6 @@ class Asking:
                 return False
             await asyncio.sleep(LOOK_EVERY_S)
         return True
-
-
-def sized(prompt_tokens: int, output_tokens: int) -> ClassPlan:
-    """The one class of a probe that names its lengths itself."""
-    return ClassPlan(
-        name=PROBE_CLASS, weight=1.0, prompt_tokens=Fixed(prompt_tokens), output_tokens=Fixed(output_tokens)
-    )  # fmt: skip
 
 
 def leave(slot: Slot) -> int:

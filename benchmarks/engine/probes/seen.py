@@ -12,13 +12,13 @@ from benchmarks.engine.terms import Outcome
 from benchmarks.engine.verdicts import NS, Figure
 
 RANK_SLACK = 1e-9  # 0.95 x 20 is 19, whatever binary fractions say
-LEAST_FOR_P95 = 20
+REFUSALS = [OUTCOMES.index(one) for one in (Outcome.REJECTED, Outcome.REFUSED, Outcome.SERVER_ERROR)]
 
 
 @dataclass(frozen=True)
 class Attempts:
     """Attempts of one role in the order in which they were due. Times in seconds on the header's clock; NaN where
-    something never came. `ok` ended well."""
+    something never came. `ok` ended well; `refused` are answers of 4xx or 5xx, or an overload told otherwise."""
 
     rows: Ints
     due_s: Floats
@@ -28,6 +28,7 @@ class Attempts:
     end_s: Floats
     closed_s: Floats
     ok: Bools
+    refused: Bools
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -54,7 +55,7 @@ def of_role(columns: Columns, *roles: str) -> Attempts:
     def seconds(found: MaskedInts) -> Floats:
         return np.where(found.known[rows], (found.values[rows] - base_ns) / NS, np.nan)
 
-    masked = requests.masked
+    masked, outcome = requests.masked, requests.codes["outcome"][rows]
     return Attempts(
         rows=rows,
         due_s=(requests.plain["t_scheduled_ns"][rows] - base_ns) / NS,
@@ -63,7 +64,8 @@ def of_role(columns: Columns, *roles: str) -> Attempts:
         first_s=seconds(masked["t_first_ns"]),
         end_s=seconds(masked["t_end_ns"]),
         closed_s=seconds(masked["t_closed_ns"]),
-        ok=requests.codes["outcome"][rows] == OUTCOMES.index(Outcome.OK),
+        ok=outcome == OUTCOMES.index(Outcome.OK),
+        refused=np.isin(outcome, REFUSALS),
     )
 
 
