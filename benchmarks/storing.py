@@ -6,9 +6,7 @@ import logging
 import time
 from pathlib import Path
 
-import msgspec
-
-from benchmarks import claims, delivering, disk, signing, spool
+from benchmarks import claims, delivering, disk, signing, spool, surroundings
 from benchmarks.claims import Claim
 from benchmarks.delivering import NotTakenError
 from benchmarks.engine import columns as engine_columns
@@ -20,6 +18,7 @@ from benchmarks.engine.verdicts import ProbeVerdict
 from benchmarks.engine_child import Watch, last_words, ledger_of
 from benchmarks.recording import Delivery
 from benchmarks.records import parquet
+from benchmarks.records.probes import verdict_json
 from benchmarks.records.result import Result
 
 log = logging.getLogger(__name__)
@@ -30,8 +29,15 @@ _BAD_PLAN, _UNREACHABLE = 2, 3
 """Exit codes of the engine that say why it did not load anything; asking again would not help."""
 
 
-def conclude(claim: Claim, folder: Path, watch: Watch, returncode: int | None) -> None:
+def conclude(
+    claim: Claim, folder: Path, watch: Watch, returncode: int | None, conditions: dict[str, object]
+) -> None:  # fmt: skip
+    """`conditions` are what surrounded the attempt, its end included."""
     stopped, ended_at = watch.pulse.stop, time.time()
+    if watch.alarm and not stopped:
+        surroundings.keep(claim, conditions)
+        claims.interrupt(claim=claim, reason=watch.alarm)
+        return
     if returncode in (_BAD_PLAN, _UNREACHABLE) and not stopped:
         claims.give_back(claim=claim, reason=_why_not(claim, folder, returncode))
         return
@@ -60,8 +66,9 @@ def conclude(claim: Claim, folder: Path, watch: Watch, returncode: int | None) -
     recorded = len(cols.requests)
     result = Result(
         parquet=parquet.write(cols), schema_version=parquet.SCHEMA_VERSION, requests=recorded, summary=summary,
-        verdict=None if verdict is None else msgspec.to_builtins(verdict),
+        verdict=None if verdict is None else verdict_json(verdict),
         progress=watch.progress | spent | {"recorded": recorded}, finished_at=ended_at,
+        conditions=conditions,
     )  # fmt: skip
     store(claim, result)
 

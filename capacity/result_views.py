@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -19,9 +18,8 @@ from benchmarks.records import search_answer
 from benchmarks.records.mode_words import setting_words
 from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
-from capacity import charts, exports, mode_tables, times_table
+from capacity import behaviour_tables, charts, exports, mode_tables, telemetry_rows, times_table
 from capacity.assessment.accounting import count_rows, tally
-from capacity.assessment.facts import HOST_RAM_USED, POWER, RUNNING, RUNTIME_RAM, TEMPERATURE, VRAM_USED, WAITING
 from capacity.assessment.latency import seconds
 from capacity.assessment.verdict import ClassRow, Kind, Rate, SettingRow, Verdict
 from capacity.models import Choice, Objective
@@ -30,31 +28,6 @@ from capacity.queries import Result, provenance, result_of
 GIB = 1024**3
 UNFINISHED = (Grid.Status.DRAFT, Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
 PROPOSABLE = (Grid.Status.MEASURED, Grid.Status.STOPPED)
-GAUGE_WORDS = {
-    VRAM_USED: "VRAM in use",
-    RUNTIME_RAM: "Host RAM of the runtime",
-    HOST_RAM_USED: "Host memory in use",
-    TEMPERATURE: "GPU temperature",
-    POWER: "GPU board power",
-    RUNNING: "Running in the server",
-    WAITING: "Waiting in the server",
-    "runtime_kv_usage_share": "KV cache in use",
-    "gpu_utilization_share": "GPU utilisation",
-    "host_cpu_share": "Host CPU",
-    "host_swap_used_bytes": "Swap in use",
-    "vram_total_bytes": "VRAM total",
-    "gpu_energy_j": "GPU energy",
-    "gpu_clocks_event_reasons": "GPU clocks event reasons",
-    "runtime_kv_capacity_tokens": "KV capacity",
-    "runtime_preemptions_total": "KV preemptions",
-    "runtime_prefix_query_tokens_total": "Prefix cache queries",
-    "runtime_prefix_hit_tokens_total": "Prefix cache hits",
-    "runtime_rejected_total": "Refusals counted by the server",
-    "runtime_aborted_total": "Aborts counted by the server",
-}
-GAUGE_UNITS = (("_bytes", "GiB", 1 / GIB), ("_c", "°C", 1.0), ("_w", "W", 1.0), ("_share", "%", 100.0))
-# Counters, sizes that do not move and bit masks: their peak says nothing about the window.
-KEPT_OUT = ("_total_bytes", "_total", "_j", "_reasons", "_capacity_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +47,6 @@ class HeatRow:
     label: str
     limit: str
     cells: tuple[HeatCell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GaugeRow:
-    """One telemetry value: its peak at each setting in words; `missing` is the reason where nothing reported it."""
-
-    name: str
-    unit: str
-    values: tuple[str, ...]
-    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +131,8 @@ def _context(result: Result) -> dict[str, object]:
         "provenance": provenance(result.evidence),
         "percentile": result.facts.limits.percentile,
         "heat": heat_rows(verdict),
-        "gauges": gauge_rows(result.evidence),
+        "gauges": telemetry_rows.gauge_rows(result.evidence),
+        "silences": telemetry_rows.silences(result.evidence),
         "cells": cell_rows(result),
         "times": times_table.table(result.evidence.cells),
         "counts": count_rows(result.facts.cells),
@@ -185,6 +149,7 @@ def _context(result: Result) -> dict[str, object]:
         "judged": grid.mode == Mode.CLOSED,
         "heads": [setting_words(grid.mode, setting) for setting in result.evidence.setting_values],
         **_mode_context(result),
+        **behaviour_tables.context(result),
     }
 
 
@@ -231,43 +196,6 @@ def _square(row: SettingRow, of_class: ClassRow | None, recommended: int | None)
     indicative = of_class is not None and of_class.indicative
     chosen = row.setting == recommended
     return HeatCell(setting=row.setting, ratio=known, words=words, note=note, chosen=chosen, indicative=indicative)
-
-
-def gauge_rows(evidence: GridEvidence) -> list[GaugeRow]:
-    """Peaks of every reported gauge by setting, then what was asked for and not to be had."""
-    by_name: dict[str, dict[int, float]] = {}
-    missing: dict[str, str] = {}
-    for cell in evidence.measured:
-        if cell.summary is None:
-            continue
-        for gauge in cell.summary.gauges:
-            peaks = by_name.setdefault(gauge.name, {})
-            peaks[cell.setting] = max(peaks.get(cell.setting, gauge.peak), gauge.peak)
-        missing |= cell.summary.not_reported
-    rows = [_gauge_row(name, peaks, evidence.setting_values) for name, peaks in by_name.items() if _shown(name)]
-    silent: dict[str, list[str]] = {}
-    for name, why in missing.items():
-        if name not in by_name:
-            silent.setdefault(why, []).append(_gauge_name(name))
-    return rows + [GaugeRow(name=", ".join(names), unit="", values=(), missing=why) for why, names in silent.items()]
-
-
-def _shown(name: str) -> bool:
-    return not name.endswith(KEPT_OUT)
-
-
-def _gauge_row(name: str, peaks: dict[int, float], settings: Sequence[int]) -> GaugeRow:
-    unit, factor = next(((unit, factor) for end, unit, factor in GAUGE_UNITS if name.endswith(end)), ("", 1.0))
-    digits = 2 if unit == "GiB" else 0 if not unit else 1
-    values = tuple(f"{peaks[s] * factor:,.{digits}f}" if s in peaks else "not recorded" for s in settings)
-    return GaugeRow(name=_gauge_name(name), unit=unit, values=values)
-
-
-def _gauge_name(name: str) -> str:
-    plain = name
-    for end, _unit, _factor in GAUGE_UNITS:
-        plain = plain.removesuffix(end)
-    return GAUGE_WORDS.get(name, plain.replace("_", " ").capitalize())
 
 
 def meters(result: Result) -> list[Meter]:

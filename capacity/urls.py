@@ -2,6 +2,7 @@
 
 from django.urls import include, path, register_converter
 
+from capacity import behaviour_views as behaviour
 from capacity import decision_views as decision
 from capacity import mode_views as mode
 from capacity import objective_views as objective
@@ -38,6 +39,7 @@ urlpatterns = [
     path("grids/new/", objective.grid_new, name="grid-new"),
     path("grids/<int:pk>/", result.grid_detail, name="grid-detail"),
     path("grids/<int:pk>/cells.<fmt:fmt>", result.grid_cells, name="grid-cells"),
+    path("grids/<int:pk>/behaviour.<fmt:fmt>", behaviour.grid_behaviour, name="grid-behaviour"),
     path("grids/<int:pk>/propose/", decision.grid_propose, name="grid-propose"),
     path("workloads/<slug:slug>/<int:version>/modes/", mode.workload_modes, name="workload-modes"),
     path("workloads/<slug:slug>/<int:version>/modes.<fmt:fmt>", mode.workload_modes_file, name="workload-modes-file"),

@@ -24,7 +24,7 @@ from benchmarks.engine.probe_plan import (
     longest_s,
     name_of,
 )
-from benchmarks.engine.verdicts import NOT_JUDGED
+from benchmarks.engine.verdicts import NOT_JUDGED, ProbeVerdict
 
 ORDER = tuple(BY_NAME)
 MOST_PER_S = 100
@@ -130,6 +130,12 @@ def numbered(kept: Sequence[Mapping[str, object]]) -> list[tuple[str, int]]:
     """(kind, number among its kind) of each probe, in running order: what its cell is known by."""
     kinds = [str(one.get("kind")) for one in kept]
     return [(kind, kinds[: place + 1].count(kind)) for place, kind in enumerate(kinds)]
+
+
+def verdict_json(verdict: ProbeVerdict) -> dict[str, object]:
+    """As a cell keeps it. JSON has no infinity and no NaN; a verdict's figures have None for both."""
+    plain: dict[str, object] = msgspec.json.decode(msgspec.json.encode(verdict))
+    return plain
 
 
 def probe_of(kept: Sequence[Mapping[str, object]], kind: str, number: int) -> Probe:

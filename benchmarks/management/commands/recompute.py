@@ -1,4 +1,4 @@
-"""`manage.py recompute`: summaries again from the stored evidence, beside those that are stored.
+"""`manage.py recompute`: summaries and verdicts again from the stored evidence, beside those that are stored.
 
 It only reads. A measured cell never changes, and a choice or statement may rest on its summary; so there is no way to
 write a recomputed one back. `--json` gives it away instead.
@@ -14,20 +14,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from benchmarks import queries
 from benchmarks.engine.summary import summarise
 from benchmarks.engine.summary_types import as_json
+from benchmarks.engine.verdicts import verdict_of
 from benchmarks.models import Cell, Grid
 from benchmarks.records import parquet
 from benchmarks.records.differences import Difference, Kind, differences
 from benchmarks.records.digest import sha256
+from benchmarks.records.probes import verdict_json
 
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """One cell. `wrong` says why there is nothing to compare with; `summary` is None then."""
+    """One cell. `wrong` says why there is nothing to compare with; `summary` is None then. Of a behaviour probe it is the
+    verdict."""
 
     cell: Cell
     summary: dict[str, object] | None
@@ -85,7 +88,8 @@ def _cells(numbers: list[int], *, every: bool) -> QuerySet[Cell]:
     known = set(Grid.objects.filter(pk__in=numbers).values_list("pk", flat=True))
     if missing := [number for number in numbers if number not in known]:
         raise CommandError(f"There is no grid {missing[0]}.")
-    cells = Cell.objects.filter(summary__isnull=False).select_related("evidence").order_by("grid_id", "position")
+    told = Q(summary__isnull=False) | Q(verdict__isnull=False)
+    cells = Cell.objects.filter(told).select_related("evidence").order_by("grid_id", "position")
     return cells if every else cells.filter(grid_id__in=numbers)
 
 
@@ -106,8 +110,9 @@ def _recompute(cell: Cell) -> Recomputed:
         columns = parquet.read(content)
     except parquet.WrongSchemaError as error:
         return Recomputed(cell, None, (), wrong=f"its evidence cannot be read: {error}")
-    again = as_json(summarise(columns, columns.plan))
-    return Recomputed(cell, again, differences(cell.summary or {}, again))
+    verdict = verdict_of(columns)
+    again = as_json(summarise(columns, columns.plan)) if verdict is None else verdict_json(verdict)
+    return Recomputed(cell, again, differences(cell.summary or cell.verdict or {}, again))
 
 
 def _line(one: Recomputed) -> dict[str, object]:
