@@ -13,20 +13,21 @@ import datetime as dt
 import numpy as np
 
 from benchmarks.engine.attempts import Issued, issued
-from benchmarks.engine.column_types import PHASES, Columns, Ints, Readings, Requests
+from benchmarks.engine.column_types import PHASES, Columns, Ints, Requests
 from benchmarks.engine.load import StaticBatch
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.prompts import MIXED
 from benchmarks.engine.summary_classes import class_summary, is_mixed, outcomes, token_rate, token_sources
 from benchmarks.engine.summary_loads import micro_batch, open_loop, static_batch
-from benchmarks.engine.summary_types import CellSummary, Gauge
+from benchmarks.engine.summary_telemetry import counters, gaps, gauges, gpu_totals
+from benchmarks.engine.summary_types import CellSummary
 from benchmarks.engine.terms import ClientHealth, Phase, Window
 from benchmarks.engine.times import NS, Times, times_of
 from benchmarks.engine.validity import RIGHT_BY_CONSTRUCTION
 from benchmarks.stats import steadiness
 from benchmarks.stats.steadiness import Steadiness
 
-SUMMARY_SCHEMA = 3
+SUMMARY_SCHEMA = 4
 WINDOW_CODE = PHASES.index(Phase.WINDOW)
 WARMUP_CODE = PHASES.index(Phase.WARMUP)
 
@@ -59,7 +60,7 @@ def summarise(columns: Columns, plan: CellPlan) -> CellSummary:
         resent=int((requests.resent & inside).sum()),
         validity_by_construction=plan.task in RIGHT_BY_CONSTRUCTION,
         classes=classes,
-        gauges=_gauges(columns.readings, window),
+        gauges=gauges(columns.readings, window),
         not_reported={n.name: f"{n.source}: {n.reason}" for n in columns.not_reported},
         client=columns.health or _UNKNOWN_HEALTH,
         complete=end is not None and end.complete,
@@ -75,6 +76,9 @@ def summarise(columns: Columns, plan: CellPlan) -> CellSummary:
         open_loop=open_loop(columns, found, inside),
         micro_batch=micro_batch(columns, found, inside),
         static_batch=static_batch(columns, times),
+        counters=counters(columns.readings, window),
+        gpu_totals=gpu_totals(columns.readings, window),
+        telemetry_gaps=gaps(columns.readings, window, plan),
     )
 
 
@@ -134,29 +138,6 @@ def _mean_in_flight(records: Requests, window: Window | None) -> float | None:
     begin = np.clip(sent.values[known], window.start_ns, window.end_ns)
     finish = np.clip(closed.values[known], window.start_ns, window.end_ns)
     return float((finish - begin).sum()) / (window.end_ns - window.start_ns)
-
-
-def _gauges(readings: Readings, window: Window | None) -> tuple[Gauge, ...]:
-    """One gauge per (name, source, device) that has readings inside the window."""
-    if window is None:
-        return ()
-    inside = (readings.t_ns >= window.start_ns) & (readings.t_ns <= window.end_ns)
-    found = []
-    for code, (name, source, device) in enumerate(readings.labels):
-        values = readings.value[inside & (readings.label == code)]
-        if values.size:
-            found.append(
-                Gauge(
-                    name=name,
-                    source=source,
-                    device=device,
-                    n=int(values.size),
-                    mean=float(values.mean()),
-                    low=float(values.min()),
-                    peak=float(values.max()),
-                )
-            )
-    return tuple(sorted(found, key=lambda g: (g.name, g.source, g.device)))
 
 
 def _started_at(columns: Columns) -> str:

@@ -26,6 +26,39 @@ class Gauge(msgspec.Struct, frozen=True, kw_only=True):
     peak: float
 
 
+class Counter(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a counter moved between its first and last reading inside the window, `over_s` apart. A step back is a
+    reset: what the counter shows then is counted from zero. `increase` None: after a reset nobody can say."""
+
+    name: str
+    source: str
+    device: str
+    increase: float | None
+    over_s: float
+    resets: int
+
+
+class GpuTotal(msgspec.Struct, frozen=True, kw_only=True):
+    """One value over all GPUs: the sum over those `known` of `of` that could say it; `missing` are the others. Of power
+    it is the mean over the window, of memory the sum of each card's peak. `how` says what it was taken from."""
+
+    name: str
+    value: float
+    known: int
+    of: int
+    how: str
+    missing: tuple[str, ...] = ()
+
+
+class TelemetryGap(msgspec.Struct, frozen=True, kw_only=True):
+    """No reading of this source from one time to another, seconds after the window's start, cut to the window."""
+
+    source: str
+    device: str
+    from_s: float
+    to_s: float
+
+
 class ChunkGaps(msgspec.Struct, frozen=True, kw_only=True):
     """Times between chunks with text, over successes: a sign of stalls, not a time between tokens, for a chunk may hold
     several. `exact` is false where there were so many that the quantiles come from a histogram: at most 0.05 % too high.
@@ -167,6 +200,20 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
     open_loop: OpenLoopSummary | None = None
     micro_batch: MicroBatchSummary | None = None
     static_batch: StaticBatchSummary | None = None
+    counters: tuple[Counter, ...] = ()
+    gpu_totals: tuple[GpuTotal, ...] = ()
+    telemetry_gaps: tuple[TelemetryGap, ...] = ()
+
+    def counted(self, name: str) -> float | None:
+        """How far the counters of that name moved together; None where none did, or one cannot say."""
+        found = [c.increase for c in self.counters if c.name == name]
+        known = [one for one in found if one is not None]
+        return sum(known) if found and len(known) == len(found) else None
+
+    def queue_time_s(self) -> float | None:
+        """Mean wait in the runtime's own queue of the requests that it counted in the window."""
+        total, count = self.counted("runtime_queue_time_s_total"), self.counted("runtime_queue_count_total")
+        return total / count if total is not None and count else None
 
     def gauge(self, name: str) -> Gauge | None:
         """The gauge of that name with the highest peak, or None when nothing reported it."""

@@ -200,7 +200,7 @@ def preemptions(cells: Sequence[CellFact]) -> Gate:
     found = [g for s in _summaries(cells) for g in s.gauges if g.name == PREEMPTIONS]
     if not found:
         return replace(blank, reason=f"The runtime reports no preemptions.{_why(cells, PREEMPTIONS)}")
-    moved = sum(g.peak - g.low for g in found)
+    moved = sum(_preempted(summary) for summary in _summaries(cells))
     if moved > 0:
         reason = f"The runtime took the KV cache away from {moved:.0f} running sequences."
         return replace(
@@ -210,6 +210,14 @@ def preemptions(cells: Sequence[CellFact]) -> Gate:
             remedy="Keep fewer sequences active, or give the KV cache more room.",
         )
     return replace(blank, answer=Answer.HOLDS, reason="No sequence lost its KV cache.")
+
+
+def _preempted(summary: CellSummary) -> float:
+    """By the counter, whose reset is no preemption; older summaries have only its lowest and highest value."""
+    counted = summary.counted(PREEMPTIONS)
+    if counted is not None:
+        return counted
+    return sum(g.peak - g.low for g in summary.gauges if g.name == PREEMPTIONS)
 
 
 def client(cells: Sequence[CellFact]) -> Gate:

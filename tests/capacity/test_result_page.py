@@ -16,7 +16,8 @@ from benchmarks.models import Cell, Grid, Role
 from benchmarks.stats.quantiles import tail
 from capacity.models import Choice
 from capacity.queries import result_of
-from capacity.result_views import cell_rows, gauge_rows, heat_rows, meters
+from capacity.result_views import cell_rows, heat_rows, meters
+from capacity.telemetry_rows import gauge_rows
 from tests import factories
 from tests.capacity import stored
 from tests.capacity import synthetic as made
