@@ -143,6 +143,8 @@ def warnings_about(kind: str, command: Sequence[str], environment: Mapping[str, 
     if kind != LLAMACPP or not command:
         return ()
     given, surroundings = tuple(command), environment or {}
+    if not _is_own_server(given):
+        return tuple(_about_shared_pool(given, surroundings))
     found = [*_about_unified_kv(given, surroundings)]
     if _value(given, ("--fit", "-fit"), surroundings, "LLAMA_ARG_FIT") not in ("off", "0", "false"):
         found.append(
@@ -164,21 +166,28 @@ def warnings_of_flags(kind: str, flags: str) -> tuple[str, ...]:
         return ()
 
 
+def _is_own_server(command: tuple[str, ...]) -> bool:
+    """Whether these are llama.cpp's own words, not those of a program that starts it: of that nothing is known."""
+    return command[0].startswith("-") or any("llama-server" in word or "llama.cpp:server" in word for word in command)
+
+
 def _about_unified_kv(command: tuple[str, ...], environment: Mapping[str, str]) -> list[str]:
-    slots = _value(command, ("-np", "--parallel"), environment, "LLAMA_ARG_N_PARALLEL")
-    on = any(word in ("-kvu", "--kv-unified") for word in command) or environment.get("LLAMA_ARG_KV_UNIFIED") == "1"
-    off = any(word in ("-no-kvu", "--no-kv-unified") for word in command)
-    if slots in (None, "-1"):
+    if _value(command, ("-np", "--parallel"), environment, "LLAMA_ARG_N_PARALLEL") in (None, "-1"):
         return [
             "No slot count is given (-np): llama.cpp then takes 4 slots on one unified KV cache that all share, and when "
             "it is full every running request fails. Start it with -np N --no-kv-unified."
         ]
-    if on and not off:
-        return [
-            "The KV cache is unified (-kvu): all slots share one pool, and when it is full every running request fails. "
-            "Start it with --no-kv-unified, so that each slot has its own."
-        ]
-    return []
+    return _about_shared_pool(command, environment)
+
+
+def _about_shared_pool(command: tuple[str, ...], environment: Mapping[str, str]) -> list[str]:
+    on = any(word in ("-kvu", "--kv-unified") for word in command) or environment.get("LLAMA_ARG_KV_UNIFIED") == "1"
+    if not on or any(word in ("-no-kvu", "--no-kv-unified") for word in command):
+        return []
+    return [
+        "The KV cache is unified (-kvu): all slots share one pool, and when it is full every running request fails. "
+        "Start it with --no-kv-unified, so that each slot has its own."
+    ]
 
 
 def _value(
