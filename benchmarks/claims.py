@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -53,11 +53,13 @@ class Pulse:
     reason: str = ""
 
 
-def claim_next_cell(*, hardware_slugs: Sequence[str], worker: str) -> Claim | None:
+def claim_next_cell(
+    *, hardware_slugs: Sequence[str], worker: str, wait_for: Callable[[Grid], str] = lambda _: ""
+) -> Claim | None:
     """The next queued cell on one of these hosts, now running in the caller's name; None when there is none to run.
 
-    A grid whose authorisation does not hold is passed over: its cell stays queued, with the reason. One of a host that
-    trusts another worker is left to that worker.
+    A grid whose authorisation does not hold, or that `wait_for` has a reason to let wait, is passed over: its cell stays
+    queued, with the reason. One of a host that trusts another worker is left to that worker.
     """
     waiting = Grid.objects.filter(
         status__in=OPEN, stop_requested="", hardware__slug__in=hardware_slugs, cells__status=Cell.Status.QUEUED
@@ -72,6 +74,8 @@ def claim_next_cell(*, hardware_slugs: Sequence[str], worker: str) -> Claim | No
         answer = worker_permit(grid, cell, at=timezone.now())
         if isinstance(answer, Refusal):
             _tell(cell, answer.reason)
+        elif reason := wait_for(grid):
+            _tell(cell, reason)
         elif claim := _take(grid, cell, worker, answer.authorization):
             return claim
     return None

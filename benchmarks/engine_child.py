@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,12 +50,19 @@ class Watch:
     asked_at: float = 0.0
     heard_at: float = field(default_factory=time.monotonic)
     out_of_touch: bool = False
+    alarm: str = ""
 
 
 def run(
-    claim: Claim, plan: CellPlan, folder: Path, *, told: dict[str, object] | None = None
+    claim: Claim,
+    plan: CellPlan,
+    folder: Path,
+    *,
+    told: dict[str, object] | None = None,
+    alarm: Callable[[], str] = lambda: "",
 ) -> tuple[Watch, int | None]:
-    """Runs the engine as a child to its end; what was seen of it, and its exit code. `told` stands for its progress."""
+    """Runs the engine as a child to its end; what was seen of it, and its exit code. `told` stands for its progress;
+    `alarm` is asked with each beat why the cell should be interrupted, and is empty while it need not be."""
     (folder / "plan.json").write_bytes(engine_plan.encode(plan))
     ledger = ledger_of(claim) if isinstance(plan.load, StaticBatch) else None
     if ledger:
@@ -70,13 +78,18 @@ def run(
             env=environment(plan),
         )
     try:
-        watch = watched(claim, child, told)
+        watch = watched(claim, child, told, alarm)
     finally:
         _end(child)
     return watch, child.returncode
 
 
-def watched(claim: Claim, child: subprocess.Popen[bytes], told: dict[str, object] | None = None) -> Watch:
+def watched(
+    claim: Claim,
+    child: subprocess.Popen[bytes],
+    told: dict[str, object] | None = None,
+    alarm: Callable[[], str] = lambda: "",
+) -> Watch:
     """Beats and passes stops on until the child ends, its attempt is lost, or it does not heed a stop."""
     watch = Watch(progress=told or {})
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -88,6 +101,7 @@ def watched(claim: Claim, child: subprocess.Popen[bytes], told: dict[str, object
         if told is None:
             _take_progress(watch, lines)
         beat(claim, watch)
+        watch.alarm = watch.alarm or alarm()
         _pass_on(watch, child)
         if _overdue(watch):
             break
@@ -108,7 +122,7 @@ def beat(claim: Claim, watch: Watch) -> None:
 
 
 def _pass_on(watch: Watch, child: subprocess.Popen[bytes]) -> None:
-    wanted = watch.pulse.stop
+    wanted = "cancel" if watch.alarm else watch.pulse.stop
     if not wanted or wanted == watch.asked or watch.asked == "cancel":
         return
     watch.asked, watch.asked_at = wanted, time.monotonic()

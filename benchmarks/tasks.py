@@ -63,13 +63,16 @@ def ring(slug: str) -> None:
         log.warning("rung for %s, which this worker does not serve", slug)
         return
     # Imported late: the web process rings bells too, and does not need the columns and the Parquet writer.
-    from benchmarks import worker
+    from benchmarks import comparable, worker
 
     with _one_load_here() as free:
         if free:
             _deliver()
         free = free and not resting()
-        claim = claims.claim_next_cell(hardware_slugs=[slug], worker=probe.claimant()) if free else None
+        who = probe.claimant()
+        claim = (
+            claims.claim_next_cell(hardware_slugs=[slug], worker=who, wait_for=comparable.wait_reason) if free else None
+        )
         if claim is None:
             return
         in_touch = worker.run_cell(claim)

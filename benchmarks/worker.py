@@ -11,13 +11,27 @@ from pathlib import Path
 from django.conf import settings
 from django.utils import timezone
 
-from benchmarks import calibrating, claims, engine_child, managed, plans, preflight, storing
+from benchmarks import (
+    calibrating,
+    claims,
+    comparable,
+    cooling,
+    disk,
+    engine_child,
+    foreseen,
+    holding,
+    managed,
+    plans,
+    preflight,
+    storing,
+)
 from benchmarks.claims import Claim
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine_child import Watch
 from benchmarks.models import Cell, Grid
 from benchmarks.permits import Permit, worker_permit
 from benchmarks.records.calibration import Calibration
+from benchmarks.surroundings import Around
 
 log = logging.getLogger(__name__)
 
@@ -40,18 +54,39 @@ def run_cell(claim: Claim) -> bool:
     if refused := preflight.refusal(cell.grid):
         claims.give_back(claim=claim, reason=refused)
         return True
+    if too_much := foreseen.refusal(cell):
+        holding.hold_back(claim=claim, reason=too_much)
+        return True
     try:
         plan = plans.cell_plan(cell=cell, permit=leave)
     except ValueError as error:
         claims.give_back(claim=claim, reason=f"The workload cannot be read: {error}")
         return True
-    with _folder(claim) as folder, managed.runtime(claim, cell, folder) as running:
+    conditions, refused = comparable.before(claim, cell)
+    if refused := refused or disk.refusal(plan):
+        claims.give_back(claim=claim, reason=refused)
+        return True
+    try:
+        return _carried_out(claim, cell, plan, conditions)
+    except OSError as error:
+        words = f"{disk.full_words()}This host did not keep the cell's files: {error}"
+        claims.interrupt(claim=claim, reason=words)
+        return True
+
+
+def _carried_out(claim: Claim, cell: Cell, plan: CellPlan, conditions: dict[str, object]) -> bool:
+    """Whether this worker was in touch throughout. Raises OSError where its own files cannot be written."""
+    with _folder(claim) as folder, Around(conditions) as around, managed.runtime(claim, cell, folder) as running:
         if not running.ready:
             return not running.watch.out_of_touch
+        settled = cooling.settle(claim, cell)
+        around.conditions |= settled.conditions
+        if not settled.ok:
+            return not settled.watch.out_of_touch
         proved, watch = _calibrated(claim, cell.grid, folder)
-        out_of_touch = watch.out_of_touch
+        out_of_touch = settled.watch.out_of_touch | watch.out_of_touch
         if proved:
-            out_of_touch |= _run_plan(claim, running.told(plan), folder, running).out_of_touch
+            out_of_touch |= _run_plan(claim, running.told(settled.told(plan)), folder, running, around).out_of_touch
         return not out_of_touch
 
 
@@ -84,15 +119,15 @@ def _calibrated(claim: Claim, grid: Grid, folder: Path) -> tuple[bool, Watch]:
     return kept.agrees, watch
 
 
-def _run_plan(claim: Claim, plan: CellPlan, folder: Path, running: managed.Running) -> Watch:
-    watch, returncode = engine_child.run(claim, plan, folder)
+def _run_plan(claim: Claim, plan: CellPlan, folder: Path, running: managed.Running, around: Around) -> Watch:
+    watch, returncode = engine_child.run(claim, plan, folder, alarm=lambda: around.alarm)
     gone = running.finish(watch)
     if watch.pulse.lost and returncode != 0:
         log.warning("cell %s: attempt %s was taken over before it had finished", claim.cell_id, claim.attempt)
     elif gone:
         claims.interrupt(claim=claim, reason=gone)
     else:
-        storing.conclude(claim, folder, watch, returncode)
+        storing.conclude(claim, folder, watch, returncode, around.ended())
     return watch
 
 

@@ -1,0 +1,81 @@
+"""What the worker reads of power and room around each cell, and a watch on the power while one runs."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+import msgspec
+from django.conf import settings
+from django.utils import timezone
+
+from benchmarks.claims import Claim
+from benchmarks.conditions import clocks, snapshot
+from benchmarks.conditions.snapshot import Power, Snapshot
+from benchmarks.models import Attempt
+
+POLL_S = 1.0
+
+
+def read() -> Snapshot:
+    """Power and room of this host now."""
+    return snapshot.take(at=timezone.now().isoformat(), address=settings.NUT, asked_for=settings.NUT_ASKED_FOR)
+
+
+def power() -> Power:
+    """Where this host's power comes from now."""
+    return snapshot.power(address=settings.NUT, asked_for=settings.NUT_ASKED_FOR)
+
+
+def keep(claim: Claim, conditions: dict[str, object]) -> None:
+    """Beside the attempt, whatever becomes of it."""
+    Attempt.objects.filter(cell_id=claim.cell_id, number=claim.attempt).update(conditions=conditions)
+
+
+class Around:
+    """What surrounds one attempt from here to its end; a context within which the power is watched.
+
+    `conditions` begins with what was read before it. `alarm` is empty until the power has changed.
+    """
+
+    def __init__(self, conditions: dict[str, object]) -> None:
+        self.conditions = conditions
+        self.alarm = ""
+        self._clock = clocks.now()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="power", daemon=True)
+
+    def __enter__(self) -> Around:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def ended(self) -> dict[str, object]:
+        """The conditions with what is read now, after the attempt."""
+        told: dict[str, object] = {"after": msgspec.to_builtins(read())}
+        step = clocks.step_s(self._clock, clocks.now())
+        if step is not None:
+            told |= {"clock_step_s": round(step, 3), "clock": clocks.words(step)}
+        if self.alarm:
+            told["power_change"] = self.alarm
+        return self.conditions | told
+
+    def _watch(self) -> None:
+        """One supply that falls silent says nothing; one that speaks of the other source does."""
+        was = power()
+        if was.source is None and not settings.NUT_ASKED_FOR:
+            return
+        while not self._over.wait(POLL_S):
+            now = power()
+            if was.on_battery is not None and now.on_battery is not None and now.on_battery != was.on_battery:
+                self.alarm = (
+                    f"The power changed during the cell: it was {snapshot.words(was)}, it is {snapshot.words(now)}."
+                )
+                return
+            if was.on_battery is None:
+                was = now
