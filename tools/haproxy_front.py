@@ -47,9 +47,10 @@ def configuration(front: Front) -> str:
 
     The queue is bounded by a rule that looks at it: `maxqueue` alone bounds nothing here, since requests wait in the
     backend's queue, not the server's. It is looked at before a request joins, so up to one per thread more may wait.
-    `abortonclose` does its work for waiting requests only where it stands in `defaults`. Each request has a connection of
-    its own to the runtime, so that no idle limit meets it. Pages read with GET go around the queue: they are how anyone
-    sees how full it is.
+    `abortonclose` does its work for waiting requests only where it stands in `defaults`, and only for those whose body is
+    there: clients that send head and body apart need `http-buffer-request`, or who left is sent to the runtime all the
+    same (2.6.12). Each request has a connection of its own to the runtime, so that no idle limit meets it. Pages read with
+    GET go around the queue: they are how anyone sees how full it is.
     """
     body = {"error": {"message": "The queue is full, ask again later.", "type": "overloaded", "code": front.status}}
     words = json.dumps(body).replace("'", "")
@@ -63,6 +64,7 @@ defaults
     mode http
     option abortonclose
     option http-server-close
+    option http-buffer-request
     retries 0
     timeout connect 5s
     timeout client {PATIENCE_S}s
