@@ -55,26 +55,19 @@ def launch_of(kind: str, flags: str, version: str = "") -> Launch:
 
 def slot_tokens(launch: Launch, trained: int | None = None) -> int | None:
     """Context of one llama.cpp slot: the whole pool where it is unified, else a part of it rounded up to 256; never more
-    than the model was trained for. None where the line does not say."""
-    total = launch.context_tokens or trained
-    if total is None:
+    than the model was trained for. None where the line does not say: llama.cpp then fits it to the memory it finds."""
+    if launch.context_tokens is None or launch.slots is None:
         return None
-    if launch.unified or launch.slots is None:
-        return total
-    each = -(-total // launch.slots)
+    if launch.unified:
+        return launch.context_tokens
+    each = -(-launch.context_tokens // launch.slots)
     rounded = -(-each // LLAMACPP_STEP) * LLAMACPP_STEP
     return min(rounded, trained) if trained else rounded
 
 
-def reserved_tokens(launch: Launch, trained: int | None = None) -> int | None:
-    """Tokens that llama.cpp keeps room for from its start, over all slots."""
-    if launch.unified:
-        return launch.context_tokens or trained
-    each = slot_tokens(launch, trained)
-    return each * launch.slots if each is not None and launch.slots is not None else None
-
-
 def _llamacpp(words: _Words) -> Launch:
+    if not words.of_llamacpp():
+        return Launch(k_type=KvType.F16, v_type=KvType.F16)
     slots = words.number("-np", "--parallel", "LLAMA_ARG_N_PARALLEL")
     asked = words.has("-kvu", "--kv-unified") or words.value("LLAMA_ARG_KV_UNIFIED") in ("1", "true", "on")
     denied = words.has("-no-kvu", "--no-kv-unified")
@@ -160,6 +153,11 @@ class _Words:
         except ValueError:
             words = flags.split()
         return _Words(tuple(words))
+
+    def of_llamacpp(self) -> bool:
+        """Whether these are its server's own words, not those of a program around it or none at all."""
+        own = any("llama-server" in word or "llama.cpp" in word for word in self.words)
+        return own or (bool(self.words) and self.words[0].startswith(("-", "LLAMA_ARG_")))
 
     def has(self, *names: str) -> bool:
         return any(word.partition("=")[0] in names for word in self.words)

@@ -95,19 +95,11 @@ def keeping_of(launch: Launch) -> Keeping:
 
 def slots_bytes(geometry: Geometry, launch: Launch) -> int | None:
     """KV that llama.cpp, also inside Ollama, sets aside for its slots at the start; None for runtimes that share a pool."""
-    if launch.unified is None or launch.slots is None:
+    each = slot_tokens(launch, geometry.context_tokens)
+    if launch.unified is None or launch.slots is None or each is None:
         return None
-    trained = geometry.context_tokens
     if launch.unified:
-        total = launch.context_tokens or trained
-        return (
-            None
-            if total is None
-            else sequence_bytes(_roomy(geometry, launch.slots), total, keeping_of(launch)).bound_bytes
-        )
-    each = slot_tokens(launch, trained)
-    if each is None:
-        return None
+        return sequence_bytes(_roomy(geometry, launch.slots), each, keeping_of(launch)).bound_bytes
     return launch.slots * sequence_bytes(_roomy(geometry, 1), each, keeping_of(launch)).bound_bytes
 
 

@@ -74,7 +74,6 @@ def test_a_share_of_a_gpu_means_nothing_where_there_is_none() -> None:
         ("-np 3 -c 8192", 3 * 2816 * 131_072),
         ("-c 8192", 8192 * 131_072),
         ("-np 2 -c 8192 -ctk q8_0 -ctv q8_0", 8192 * 131_072 * 17 // 32),
-        ("-np 2", 131_072 * 131_072),
     ],
 )
 def test_llamacpp_reserves_for_its_slots_whatever_is_sent(flags: str, reserved: int) -> None:
@@ -101,9 +100,8 @@ def test_states_are_kept_for_every_slot_of_a_unified_cache() -> None:
 def test_nothing_is_reserved_by_runtimes_that_share_a_pool_or_do_not_say() -> None:
     assert slots_bytes(LLAMA, launch_of("vllm", "--max-num-seqs 4")) is None
     assert slots_bytes(LLAMA, launch_of("ollama", "")) is None
-    untold = geometry(**{name: value for name, value in LLAMA_8B.items() if name != "max_position_embeddings"})
-    assert slots_bytes(untold, launch_of("llamacpp", "-np 2")) is None
-    assert slots_bytes(untold, launch_of("llamacpp", "-np 2 -kvu")) is None
+    assert slots_bytes(LLAMA, launch_of("llamacpp", "-np 2")) is None
+    assert slots_bytes(LLAMA, launch_of("llamacpp", "-np 2 -kvu")) is None
 
 
 def test_ollamas_memory_multiplies_by_its_parallel_requests() -> None:
