@@ -83,8 +83,8 @@ WORDS: dict[str, ProbeWords] = {
 
 TONES: dict[str, str] = {
     "fair": "ok", "watch": "warn", "unfair": "bad",
-    "refused_clearly": "ok", "refused_plainly": "warn", "refused_late": "warn", "queues_without_bound": "bad", "fails": "bad",
-    "kept_up": "info",
+    "refused_clearly": "ok", "refused_without_retry_after": "warn", "refused_late": "warn",
+    "queues_without_bound": "bad", "fails": "bad", "kept_up": "info",
     "frees_in_time": "ok", "frees_late": "warn", "never_frees": "bad",
     "contained": "ok", "amplifies": "bad",
     "refuses_clearly": "ok", "refuses_partly": "warn", "accepts_everything": "bad",

@@ -43,8 +43,14 @@ def test_a_probe_runs_after_the_load_and_leaves_a_verdict_with_its_evidence(
     limits = factories.make_limits(classes=("short", "long"), e2e_s=60.0)
     grid = _ran(
         running_grid(
-            runtime=runtime, workload=workload, settings=(1, 2), class_names=["short"], window_s=1.5, warmup_s=0.2,
-            limits=limits, probes=PROBES,
+            runtime=runtime,
+            workload=workload,
+            settings=(1, 2),
+            class_names=["short"],
+            window_s=1.5,
+            warmup_s=0.2,
+            limits=limits,
+            probes=PROBES,
         )  # fmt: skip
     )
     assert grid.status == Grid.Status.MEASURED
