@@ -11,6 +11,7 @@ from django import forms
 from django.conf import settings
 from django.utils.text import slugify
 
+from benchmarks.geometry_forms import GeometryFields
 from benchmarks.models import EndpointCheck, Hardware, Runtime, RuntimeKind, Team
 from benchmarks.offered import profiles_of
 from benchmarks.records.claims import users_claim
@@ -177,7 +178,7 @@ class HardwareForm(SlugMixin, HardwareModelForm):
         return cleaned
 
 
-class RuntimeForm(SlugMixin, RuntimeModelForm):
+class RuntimeForm(GeometryFields, SlugMixin, RuntimeModelForm):
     endpoint = EndpointField(
         label="Endpoint", help_text="Base address without /v1, such as http://127.0.0.1:8080. Load goes nowhere else."
     )
@@ -190,7 +191,7 @@ class RuntimeForm(SlugMixin, RuntimeModelForm):
 
     class Meta:
         model = Runtime
-        fields = RUNTIME_FIELDS
+        fields = tuple(name for name in RUNTIME_FIELDS if name not in ("geometry", "geometry_source"))
         labels = {
             "api_key_name": "API key name",
             "max_active_sequences": "Active sequences, at most",
@@ -213,11 +214,13 @@ class RuntimeForm(SlugMixin, RuntimeModelForm):
         self.fields["flags"].widget.attrs.update(rows=3, spellcheck="false")
         self.fields["flags"].validators.append(_no_key_in_flags)
         self.fields["launch_profile"].widget.attrs.update(list="launch-profiles", spellcheck="false")
+        self.settle_geometry()
         self.launch_profiles = sorted({name for host in hosts for name in profiles_of(host)})
         lay_out(
             self, name="h", slug="h", hardware="h", kind="h", endpoint="h", runtime_version="h", model_name="h",
             model_digest="h", api_key_name="h", dialect="h", batching_mode="h", max_active_sequences="h",
             context_per_sequence_tokens="h", metrics_url="h", gpu_metrics_url="h", launch_profile="h",
+            geometry_file="h", weights_gib="h",
         )  # fmt: skip
 
     def _get_validation_exclusions(self) -> set[str]:
@@ -233,6 +236,11 @@ class RuntimeForm(SlugMixin, RuntimeModelForm):
         if fault:
             raise forms.ValidationError(fault, code="key_name")
         return name
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        self.read_geometry(cleaned)
+        return cleaned
 
     def clean_dialect(self) -> str:
         return self.cleaned_data["dialect"] or str(self.instance.dialect)

@@ -237,6 +237,7 @@ _FIELD_WORDS = {
     "classes": "length classes", "shared_prefix_share": "shared beginning, share of the prompt",
     "turns": "turns of a conversation", "think_s": "pause between turns, s", "arrivals_s": "arrivals of the trace",
     "max_temperature_c": "GPU temperature, °C", "max_power_w": "GPU power, W",
+    "geometry": "memory of the model", "geometry_source": "memory read from",
     "metrics_url": "runtime metrics", "gpu_metrics_url": "GPU metrics", "max_vram_share": "VRAM share",
 }  # fmt: skip
 
@@ -261,7 +262,7 @@ def _readable(changes: Mapping[str, object]) -> tuple[tuple[str, object, object]
         words = _FIELD_WORDS.get(name, name.replace("_", " "))
         if not isinstance(change, Mapping):
             lines.append((words, None, change))
-        elif isinstance(change.get("after"), list):
+        elif any(isinstance(change.get(side), list | dict) for side in ("before", "after")):
             lines.append((words, "as before", "changed"))
         else:
             lines.append((words, change.get("before"), change.get("after")))

@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 
-from benchmarks import enrolling, registry
+from benchmarks import enrolling, foreseen_words, registry
 from benchmarks.access import EVERYONE, OPERATE, REGISTER_HOST, allow, person, posted
 from benchmarks.audit_views import audit_list
 from benchmarks.endpoint_views import endpoint_check, endpoint_check_detail, prefilled
@@ -120,7 +120,7 @@ def runtime_list(request: HttpRequest) -> HttpResponse:
 def runtime_new(request: HttpRequest) -> HttpResponse:
     who = person(request)
     if request.method == "POST":
-        form = RuntimeForm(request.POST, team=who.team)
+        form = RuntimeForm(request.POST, request.FILES, team=who.team)
         if form.is_valid():
             runtime = registry.register_runtime(
                 team=who.team, by=who.user, slug=form.cleaned_data["slug"], values=form.cleaned_data
@@ -147,6 +147,7 @@ def runtime_detail(request: HttpRequest, slug: str, version: int) -> HttpRespons
         "launch_warnings": launch_warnings(runtime, managed=bool(runtime.launch_profile)),
         "queue_is_bounded": terms.queue_is_bounded(runtime.kind),
         "checks": _checks_of(runtime),
+        "memory": foreseen_words.panel(runtime),
         "grids": runtime.grids.select_related("workload")[:10],
         "history": registry.history(who.team.pk, f"runtime {slug}"),
     }
@@ -159,7 +160,7 @@ def runtime_edit(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     runtime = _runtime(request, slug, version)
     instance = _runtime(request, slug, version)
     if request.method == "POST":
-        form = RuntimeForm(request.POST, instance=instance, team=who.team)
+        form = RuntimeForm(request.POST, request.FILES, instance=instance, team=who.team)
         if form.is_valid():
             kept = registry.revise_runtime(
                 runtime=runtime, by=who.user, values=form.cleaned_data, reason=form.cleaned_data["reason"]

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 
 from benchmarks.drafts import MIXED, dialect_fault, probes_fault, turns_fault
 from benchmarks.engine.load import Constant
+from benchmarks.engine.plan import GridLimits
 from benchmarks.engine.probe_plan import Probe
 from benchmarks.facts import worker_state
+from benchmarks.foreseen import Asked, chosen
+from benchmarks.foreseen_words import plan_lines
 from benchmarks.models import Membership, Role, Runtime, Workload
 from benchmarks.offered import launch_warnings, managed_fault, profiles_of
 from benchmarks.records import lengths, linter, probes
@@ -154,6 +157,7 @@ def _ticks(wish: Wish, settings: list[int], *, team_id: int, person_id: int) -> 
     if wish.runtime is not None and wish.workload is not None:
         found += _context(wish.runtime, wish.workload, wish.class_names)
         found += _answerable(wish.runtime, wish.workload)
+        found += _memory(wish, settings)
     if wish.repeats is not None and wish.repeats < STATEMENT_REPEATS:
         found.append(
             Tick("warn", f"Repeats: {wish.repeats}. A statement wants {STATEMENT_REPEATS}, to see runs that differ.")
@@ -299,6 +303,20 @@ def _context(runtime: Runtime, workload: Workload, chosen: Sequence[str]) -> lis
         f"{', '.join(over)}: the longest prompts with their answers exceed the context of {room:,} tokens a sequence."
     )
     return [Tick("warn", text)] if over else []
+
+
+def _memory(wish: Wish, settings: list[int]) -> list[Tick]:
+    """What the highest setting would need of the host's memory; the simulated runtime has none that could run out."""
+    if wish.runtime is None or wish.workload is None or wish.runtime.simulated or not settings or not wish.class_names:
+        return []
+    asked = Asked(
+        classes=chosen(wish.workload, wish.class_names),
+        turns=wish.workload.turns,
+        in_flight=max(in_flight(wish.load, setting) for setting in settings),
+        max_vram_share=wish.objective.max_vram_share if wish.objective is not None else GridLimits().max_vram_share,
+        managed=wish.managed,
+    )
+    return [Tick(line.kind, line.text) for line in plan_lines(wish.runtime, asked)]
 
 
 def _authorizer(team_id: int, person_id: int) -> Tick:
