@@ -1,0 +1,208 @@
+"""Behaviour probes beside the judgement: what they found is on the page and in files, and nothing is judged by them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from benchmarks import probe_tables, queries
+from benchmarks.engine.probe_plan import BY_NAME, Fairness, Idle, Overload, Probe, name_of
+from benchmarks.engine.verdicts import Figure, ProbeVerdict
+from benchmarks.models import Cell, Grid, Role
+from capacity import behaviour_tables, documents, exports
+from capacity.models import Choice
+from capacity.queries import result_of
+from tests import factories
+from tests.benchmarks.runs import probed
+from tests.benchmarks.runs.made import running_grid
+from tests.capacity import stored
+from tests.capacity import synthetic as made
+from tests.capacity.test_approvals import Office
+
+pytestmark = pytest.mark.django_db
+FIGURES = {
+    "p95_ratio": Figure(value=3.456, unit="times", n=1200),
+    "blocked_share": Figure(value=0.25, unit="share", n=40),
+    "vram_used_bytes GPU-1": Figure(value=2.0**30, unit="bytes", n=5),
+    "gpu_temperature_c": Figure(value=61.04, unit="degC", n=5),
+    "p95_alone": Figure(value=None, unit="s"),
+}
+
+
+def add(grid: Grid, probe: Probe, found: ProbeVerdict | None, **fields: object) -> Cell:
+    """One more cell of a grid that is measured already."""
+    cell = Cell.objects.create(
+        grid=grid, hardware=grid.hardware, position=100 + grid.cells.count(), setting=8, class_name="mixed",
+        probe=name_of(probe), **fields,
+    )  # fmt: skip
+    if found is not None:
+        probed.give(cell, found)
+    return cell
+
+
+def client_of(grid: Grid) -> Client:
+    client = Client()
+    client.force_login(factories.make_user(grid.team, Role.VIEWER))
+    return client
+
+
+def page(grid: Grid, client: Client | None = None) -> str:
+    return " ".join((client or client_of(grid)).get(grid.get_absolute_url()).content.decode().split())
+
+
+def test_a_grid_with_probes_is_compared_recommended_and_stated_exactly_as_without() -> None:
+    office = Office()
+    choice: Choice = office.approved()
+    issue = documents.Issue(
+        number="CS-2026-001", title="Capacity", by=office.signer, at=timezone.now().replace(microsecond=0),
+        valid_until=timezone.now() + timedelta(days=90), demonstration=True,
+    )  # fmt: skip
+
+    def judged() -> tuple[object, ...]:
+        grid = Grid.objects.get(pk=office.grid.pk)
+        result = result_of(grid)
+        stated = documents.build(choice=choice, result=result, conditions=grid.conditions.get(), issue=issue)
+        evidence = result.evidence
+        return (
+            result.facts, result.verdict, stated, exports.as_csv(result), evidence.cells, evidence.measured,
+            evidence.manifest(), evidence.leaves, evidence.authorization,
+        )  # fmt: skip
+
+    without = judged()
+    office.authorize(office.grid, office.owner)  # the probes ran under another leave than the load
+    add(office.grid, Overload(), probed.verdict(Overload(), "queues_without_bound"))
+    add(office.grid, Fairness(), None, status="not_run", reason="Not safe to go on: the guard stopped it")
+    assert len(queries.evidence(office.grid).probes) == 2
+    assert judged() == without
+
+
+@pytest.mark.parametrize(
+    ("word", "pill", "words"),
+    [
+        ("fair", "ok", "Fair"),
+        ("watch", "warn", "Watch"),
+        ("unfair", "bad", "Unfair"),
+        ("not_judged", "idle", "Cannot be judged"),
+    ],
+)
+def test_a_verdict_is_a_word_with_its_colour_its_figures_with_units_and_n_and_its_reason(
+    word: str, pill: str, words: str
+) -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits()))
+    reasons = ("Only 7 short requests were asked alone.",)
+    cell = add(grid, Fairness(), probed.verdict(Fairness(), word, reasons=reasons, figures=FIGURES))
+    html = page(grid)
+    assert f'class="hr-pill hr-pill-{pill}"' in html
+    assert f"</svg>{words}</span>" in html
+    assert reasons[0] in html
+    assert '3.46 <span class="hr-u">×</span> <span class="hr-u">n = 1,200</span>' in html
+    assert '25.0 <span class="hr-u">%</span>' in html
+    assert "<dt>VRAM used GPU-1</dt><dd>1.00" in html
+    assert "<dt>p95 alone</dt><dd>not known" in html
+    assert "<dt>Unfair ratio</dt><dd>5" in html
+    assert reverse("cell-detail", args=[grid.pk, cell.pk]) in html
+
+
+def test_a_probe_that_did_not_run_says_why_and_a_grid_without_probes_has_no_such_section() -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits()))
+    assert 'id="behaviour"' not in page(grid)
+    add(grid, Idle(), None, status="not_run", reason="Not safe to go on: GPU at 90 C")
+    html = page(grid)
+    assert ("Not run" in html, "GPU at 90 C" in html, "Not safe to go on" in html) == (True, True, False)
+
+
+def test_what_a_probe_gave_a_verdict_on_is_said_to_be_tried_and_the_judges_sentence_stays() -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits()))
+    sentences = result_of(grid).verdict.not_tested
+    add(grid, Fairness(), probed.verdict(Fairness(), "fair"))
+    add(grid, Overload(), probed.verdict(Overload(), "not_judged"))
+    found = behaviour_tables.untested(sentences, behaviour_tables.lines(result_of(grid)))
+    assert tuple(one.sentence for one in found) == sentences
+    assert [one.sentence.partition(":")[0] for one in found if one.tried] == ["Fairness"]
+    assert page(grid).count("A probe tried it") == 1
+
+
+def test_every_probe_that_the_judge_calls_untested_has_its_sentence() -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits()))
+    firsts = {sentence.partition(":")[0] for sentence in result_of(grid).verdict.not_tested}
+    assert set(behaviour_tables.TRIED_BY) <= firsts
+    assert set(behaviour_tables.TRIED_BY.values()) <= set(BY_NAME)
+
+
+def test_files_have_a_row_for_each_figure_with_its_unit_and_the_conditions() -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits(), name="=SUM(1)"))
+    cell = add(grid, Fairness(), probed.verdict(Fairness(), "watch", figures=FIGURES))
+    add(grid, Idle(), None, status="not_run", reason="Stopped by owner (cancel).")
+    client = client_of(grid)
+    answer = client.get(reverse("grid-behaviour", args=[grid.pk, "csv"]))
+    assert answer["Content-Disposition"] == f'attachment; filename="grid-{grid.pk}-behaviour-simulated.csv"'
+    rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    plain = json.loads(client.get(reverse("grid-behaviour", args=[grid.pk, "json"])).content)["rows"]
+    assert [row["figure"] for row in rows] == [*FIGURES, ""]
+    assert list(rows[0]) == list(plain[0]) == list(behaviour_tables.COLUMNS)
+    first, alone, last = plain[0], plain[4], plain[-1]
+    assert (first["cell"], first["verdict"], first["value"], first["unit"], first["n"]) == (
+        cell.pk, "watch", 3.456, "times", 1200,
+    )  # fmt: skip
+    assert (alone["value"], rows[4]["value"]) == (None, "")
+    assert json.loads(first["parameters"])["unfair_ratio"] == 5.0
+    assert (last["status"], last["reason"], last["verdict"]) == ("not_run", "Stopped by owner (cancel).", None)
+    assert (rows[0]["grid_name"], first["room"]) == ("'=SUM(1)", "Room 1, ground floor, 21 °C")
+
+
+def test_the_page_of_a_cell_shows_what_was_recorded_around_it_and_who_signed() -> None:
+    grid = running_grid(settings=(1,), class_names=("short",))
+    Grid.objects.filter(pk=grid.pk).update(baseline={"gpu_power_w": 35.04, "vram_used_bytes": None})
+    cell = add(
+        grid, Idle(), probed.verdict(Idle(), "steady", figures=FIGURES),
+        progress={
+            "runtime": {"effective": {"active_sequences": 4, "kv_capacity_tokens": 8192}, "ready_after_s": 3.25},
+            "cooling": {"waited_s": 12.0, "temperature_c": 41.5},
+        },
+    )  # fmt: skip
+    cell.attempts.update(conditions={"before": {"power": {"source": "grid", "on_battery": False}, "ambient_c": 21.0}})
+    html = " ".join(client_of(grid).get(reverse("cell-detail", args=[grid.pk, cell.pk])).content.decode().split())
+    for name, value in (
+        ("Before power source", "grid"), ("Before power on battery", "no"), ("Before ambient", "21.0 °C"),
+        ("Effective active sequences", "4"), ("Effective KV capacity", "8,192 tokens"), ("Ready after", "3.2 s"),
+        ("Waited", "12.0 s"), ("Temperature", "41.5 °C"), ("GPU power", "35.0 W"), ("VRAM used", "not recorded"),
+    ):  # fmt: skip
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in html, name
+    assert "Idle: steady" in html
+    assert '<th scope="row">Short alone</th><td class="hr-num">40</td><td>ok 38, rejected 2</td>' in html
+    assert "its worker had not enrolled" in html
+    assert reverse("evidence-download", args=[grid.pk, cell.pk]) in html
+
+
+def test_a_cell_of_load_has_such_a_page_too_and_another_team_has_neither() -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits()))
+    cell = grid.cells.order_by("position")[0]
+    address = reverse("cell-detail", args=[grid.pk, cell.pk])
+    html = client_of(grid).get(address).content.decode()
+    assert "Nothing was recorded" in html
+    assert "Behaviour probe" not in html
+    stranger = Client()
+    stranger.force_login(factories.make_user(factories.make_team("Others"), Role.OPERATOR))
+    assert stranger.get(address).status_code == 404
+    assert stranger.get(reverse("grid-behaviour", args=[grid.pk, "csv"])).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("p95_beside", "p95 beside"),
+        ("blocked_share", "Blocked"),
+        ("gpu_power_w GPU-0 peak", "GPU power GPU-0 peak"),
+        ("capacity_per_s", "Capacity per s"),
+        ("time_to_reject_s", "Time to reject"),
+    ],
+)
+def test_a_figure_is_named_without_its_unit(key: str, name: str) -> None:
+    assert probe_tables.name_of_figure(key) == name
