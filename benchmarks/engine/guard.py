@@ -24,6 +24,7 @@ REASONS = "gpu_clocks_event_reasons"
 # A ramp is judged over so many readings, and only when it rose by more than the jitter of whole degrees.
 RAMP_READINGS = 6
 RAMP_RISES_C = 2.0
+HALF_A_DEGREE_C = 0.5  # a card tells whole degrees
 NS = 1_000_000_000
 _IS_LOST = "is lost: the driver cannot reach it any more"
 # What we ended ourselves says nothing about the server.
@@ -145,7 +146,7 @@ def _heat(guard: Guard, now: Latest) -> str | None:
 
 
 def _next_heat_c(newest: Sequence[tuple[int, float]]) -> float | None:
-    """What the next reading will be if it goes on rising as over the newest ones; None without a rise to speak of."""
+    """What the next reading may be if it goes on rising as over the newest ones; None without a rise to speak of."""
     if len(newest) < 3 or newest[-1][1] - newest[0][1] < RAMP_RISES_C:
         return None
     at_s = [(t_ns - newest[0][0]) / NS for t_ns, _ in newest]
@@ -154,7 +155,8 @@ def _next_heat_c(newest: Sequence[tuple[int, float]]) -> float | None:
     if spread <= 0:
         return None
     slope = sum((t - mid_s) * (c - mid_c) for t, (_, c) in zip(at_s, newest, strict=True)) / spread
-    return newest[-1][1] + slope * (at_s[-1] - at_s[-2])
+    wait_s = max(at_s[-1] - at_s[-2], at_s[-1] / (len(at_s) - 1))
+    return newest[-1][1] + slope * wait_s + HALF_A_DEGREE_C
 
 
 def _power(guard: Guard, now: Latest) -> str | None:

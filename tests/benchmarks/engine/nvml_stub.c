@@ -109,7 +109,13 @@ int nvmlDeviceGetMemoryInfo(void *card, struct memory *out) {
     out->used = out->total - out->free;
     return OK;
 }
-int nvmlDeviceGetTemperature(void *card, u32 sensor, u32 *out) { (void)sensor; MAY(card); *out = (u32)figure(card, "temp", 50); return OK; }
+/* With "0.temp_step 2" each reading of the first card is two degrees above the last. */
+static u32 celsius(const void *card) {
+    static u32 asked[MOST_CARDS];
+    u64 step = figure(card, "temp_step", 0);
+    return (u32)(figure(card, "temp", 50) + (step ? step * asked[number_of(card)]++ : 0));
+}
+int nvmlDeviceGetTemperature(void *card, u32 sensor, u32 *out) { (void)sensor; MAY(card); *out = celsius(card); return OK; }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *card, u64 *out) { MAY(card); *out = figure(card, "reasons", 0); return OK; }
 int nvmlDeviceGetTemperatureThreshold(void *card, u32 which, u32 *out) {
     MAY(card);
@@ -153,7 +159,7 @@ int nvmlDeviceGetMemoryInfo_v2(void *card, struct memory_v2 *out) {
     return OK;
 }
 struct temperature { u32 version, sensor; int celsius; };
-int nvmlDeviceGetTemperatureV(void *card, struct temperature *out) { MAY(card); out->celsius = (int)figure(card, "temp", 50); return OK; }
+int nvmlDeviceGetTemperatureV(void *card, struct temperature *out) { MAY(card); out->celsius = (int)celsius(card); return OK; }
 int nvmlDeviceGetCurrentClocksEventReasons(void *card, u64 *out) { MAY(card); *out = figure(card, "reasons", 0); return OK; }
 int nvmlDeviceGetComputeRunningProcesses_v3(void *card, u32 *many, struct process *out) { MAY(card); return running(card, many, out); }
 #endif

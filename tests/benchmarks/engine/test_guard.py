@@ -94,11 +94,12 @@ def test_two_unlike_cards_have_each_their_own_limit():
     "heats, words",
     [
         ((80, 81, 82, 83), None),  # the next one is 84
-        ((80, 81, 82, 83, 84), "GPU-1 at 84 °C and rising: 85 °C by the next reading, limit 85 °C"),
+        ((80, 81, 82, 83, 84), "GPU-1 at 84 °C and rising: 86 °C by the next reading, limit 85 °C"),
         ((60, 70, 80), "GPU-1 at 80 °C and rising: 90 °C by the next reading, limit 85 °C"),
         ((84, 85, 84, 85, 84, 85), None),  # whole degrees jitter
         ((85, 85, 85, 85), None),
         ((84, 83, 82, 81), None),
+        ((78, 80, 81, 82, 83, 83), None),  # on its way to 84, where it will stay
         ((70, 80), None),  # two readings are no trend
         ((80, 82, 84, 84, 84, 84, 84, 84), None),  # it has levelled off
     ],
