@@ -9,7 +9,7 @@ from django.db.models import DurationField, ExpressionWrapper, F, Sum
 
 from benchmarks import enrolling, host_file, signing
 from benchmarks.models import Attempt, Authorization, Cell, Grid
-from benchmarks.queries import in_flight_of, plan_changed, terms
+from benchmarks.queries import in_flight_of, live_authorization, plan_changed, terms
 from benchmarks.records import signatures
 from benchmarks.records.mode_words import setting_words
 from benchmarks.records.modes import Mode, in_flight
@@ -35,7 +35,7 @@ class Refusal:
 
 def permit(grid: Grid, *, setting: int, at: datetime, cell: Cell | None = None) -> Permit | Refusal:
     """Checks the live authorisation of a grid for load at `setting`, or for a `cell` of it, at that time."""
-    leave = Authorization.objects.filter(grid=grid, revoked_at__isnull=True).first()
+    leave = live_authorization(grid)
     if leave is None:
         return Refusal("Nobody has authorised this grid, or the authorisation was revoked.", final=True)
     refused = _bound(grid, leave) or _in_time(leave, at) or _concurrency(grid, leave, setting, cell)

@@ -207,11 +207,8 @@ def plan_changed(grid: Grid) -> bool:
 
 
 def live_authorization(grid: Grid) -> Authorization | None:
-    return (
-        Authorization.objects.filter(grid=grid, revoked_at__isnull=True)
-        .select_related("authorized_by", "requested_by")
-        .first()
-    )
+    """The one that nobody revoked. Its people are not read with it: a worker asks too, and may not read accounts."""
+    return Authorization.objects.filter(grid=grid, revoked_at__isnull=True).first()
 
 
 def load_cells(grid: Grid) -> QuerySet[Cell]:

@@ -78,7 +78,9 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celery" / "schedule")
+_spool = VAR / "celery"
+_spool.mkdir(parents=True, exist_ok=True)
+CELERY_BEAT_SCHEDULE_FILENAME = str(_spool / "schedule")
 if BROKER_URL:
     CELERY_BROKER_URL = BROKER_URL
     HARDWARE_QUEUE = env.str("HARDWARE_QUEUE", default="hardware-{slug}")
@@ -86,7 +88,6 @@ else:
     CELERY_BROKER_URL = "spool://"
     # Control messages go through shared files that kombu rewrites in place; nothing here needs them.
     CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
-    _spool = VAR / "celery"
     for _name in ("queue", "control", "processed"):
         (_spool / _name).mkdir(parents=True, exist_ok=True)
     CELERY_BROKER_TRANSPORT_OPTIONS = {
