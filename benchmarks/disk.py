@@ -32,7 +32,7 @@ def refusal(plan: CellPlan) -> str | None:
     if free >= need:
         return None
     return (
-        f"This host's disk has {free / MIB:,.0f} MiB free at {settings.VAR}; the cell may need {need / MIB:,.0f} MiB "
+        f"This host's disk has {free / MIB:,.0f} MiB free under {settings.VAR}; the cell may need {need / MIB:,.0f} MiB "
         f"for its log and its evidence. Free some room, then resume the grid."
     )
 
@@ -45,17 +45,23 @@ def needed_bytes(plan: CellPlan) -> int:
 
 
 def free_bytes() -> int:
-    """Free at the worker's folder, or at the nearest folder above it that exists."""
-    where = Path(settings.VAR)
-    while not where.exists():
-        where = where.parent
-    return shutil.disk_usage(where).free
+    """Free where logs and results are written; the folders may lie on disks of their own."""
+    return min(
+        shutil.disk_usage(_nearest(Path(settings.VAR) / name)).free for name in ("", "cells", "ledgers", "spool")
+    )
 
 
 def full_words() -> str:
     """A sentence when the disk is full now, to stand before what an engine or a file said; else empty."""
     free = free_bytes()
-    return f"This host's disk is full ({free / MIB:.1f} MiB free at {settings.VAR}). " if free < FULL_BYTES else ""
+    return f"This host's disk is full ({free / MIB:.1f} MiB free under {settings.VAR}). " if free < FULL_BYTES else ""
+
+
+def _nearest(where: Path) -> Path:
+    """The folder itself, or the nearest above it that is there."""
+    while not where.exists():
+        where = where.parent
+    return where
 
 
 def _most_requests(plan: CellPlan) -> int:
