@@ -33,7 +33,7 @@ GRACE_S = 2.0  # for answers under way once the probe has seen what it wanted
 
 
 class Places:
-    """At most `most` requests in flight."""
+    """At most `most` requests in flight, each on an open connection where there is one to be had."""
 
     def __init__(self, cell: Cell, most: int) -> None:
         self.busy: set[Slot] = set()
@@ -45,6 +45,8 @@ class Places:
         await self._room.acquire()
         slot = self._free.pop() if self._free else self._cell.new_slot()
         self.busy.add(slot)
+        if not slot.is_open:
+            await slot.open()
         return slot
 
     def give(self, slot: Slot) -> None:

@@ -18,7 +18,8 @@ from tests.benchmarks.runtimes.llamacpp import serving, write_model
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("haproxy", HOW)]
 SLOTS, QUEUE = 2, 4
-PROBE = Overload(measure_s=3.0, measure_clients=4, calm_s=8.0, overload_s=8.0, recovery_s=30.0)
+# Far enough beyond capacity that a capacity measured in a slow moment does not spoil it.
+PROBE = Overload(measure_s=3.0, measure_clients=4, times_capacity=2.5, calm_s=8.0, overload_s=6.0, recovery_s=40.0)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_behind_a_bounded_queue_the_same_probe_is_refused_clearly(tmp_path: Path
         left, told = overload(tmp_path, url)
     assert told.verdict == "refused_clearly", told
     assert "HTTP 503" in told.reasons[0]
-    assert 0.05 < told.figures["refused"].value < 0.7
+    assert 0.1 < told.figures["refused"].value < 0.9
     assert told.figures["time_to_reject_p95"].value < 0.5
     assert (told.figures["with_retry_after"].value, told.figures["retry_after"].value) == (1.0, 3.0)
     assert told.figures["recovery"].value is not None
