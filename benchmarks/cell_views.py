@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from benchmarks import around, probe_tables, queries
+from benchmarks import around, offered, probe_tables, queries
 from benchmarks.access import EVERYONE, allow, person
 from benchmarks.models import Cell
 
@@ -28,5 +28,6 @@ def cell_detail(request: HttpRequest, pk: int, cell_id: int) -> HttpResponse:
         "around": around.of_cell(cell, attempts),
         "attempts": attempts,
         "superseded": cell.superseded.all(),
+        "read_backs": offered.read_backs(grid, cell.pk),
     }
     return render(request, "benchmarks/cell_detail.html", context)

@@ -28,6 +28,7 @@ from django.db import DatabaseError
 
 from benchmarks import claims, engine_child, host_file, leftovers, plans, preflight, probe
 from benchmarks.claims import Claim
+from benchmarks.engine import nvml_calls
 from benchmarks.engine.host import listener
 from benchmarks.engine.keeper import Ended
 from benchmarks.engine.kept import Kept
@@ -367,6 +368,7 @@ def _vram_used() -> dict[str, float]:
     import pynvml
 
     readings = NvmlSource(pynvml).read(0)
+    nvml_calls.close_cards(pynvml)
     return {r.device: r.value for r in readings if isinstance(r, Reading) and r.name == "vram_used_bytes"}
 
 

@@ -87,11 +87,12 @@ def starts_within_s(grid: Grid) -> float:
     return profile.ready_within_s if profile else 0.0
 
 
-def read_backs(grid: Grid) -> list[StartedCell]:
-    """Every cell whose runtime the worker started, in running order, with what was asked for and what it had."""
+def read_backs(grid: Grid, cell_id: int | None = None) -> list[StartedCell]:
+    """Every cell, or this one, whose runtime the worker started, in running order: what was asked for and what it had."""
     if not grid.managed:
         return []
     rows = grid.cells.filter(progress__has_key="runtime").order_by("position")
+    rows = rows if cell_id is None else rows.filter(pk=cell_id)
     return [StartedCell(str(cell).partition(" of grid")[0], cell.setting, cell.progress["runtime"]) for cell in rows]
 
 
