@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
+from benchmarks.engine import guard as guard_rules
 from benchmarks.engine.plan import GridLimits, Guard
 from benchmarks.engine.summary_types import CellSummary, ClassSummary
 from benchmarks.engine.terms import Outcome
@@ -25,6 +28,9 @@ def refusal(limits: GridLimits, summary: CellSummary, guard: Guard | None = None
     share = error_share(summary)
     if rule.max_error_share is not None and share is not None and share > rule.max_error_share:
         return f"{share:.1%} of requests failed at {_at(summary, stage)}, more than {rule.max_error_share:.0%}."
+    host = host_reason(limits, summary, rule)
+    if host is not None:
+        return f"{host}, at {_at(summary, stage)}."
     if rule.max_p95_over_objective is None:
         return None
     ratio = worst_ratio(limits, summary)
@@ -32,6 +38,22 @@ def refusal(limits: GridLimits, summary: CellSummary, guard: Guard | None = None
         shown = "among failed requests" if math.isinf(ratio) else f"{ratio:.2f} times the objective"
         return f"p95 was {shown} at {_at(summary, stage)}, more than {rule.max_p95_over_objective:g} times."
     return None
+
+
+def host_reason(limits: GridLimits, summary: CellSummary, rule: Guard) -> str | None:
+    """Which limit of the host the highest readings of the window were past, in words; None for none that is known."""
+    swap = summary.gauge("host_swap_used_bytes")
+    peaks = guard_rules.Latest(
+        values={(gauge.name, gauge.device): gauge.peak for gauge in summary.gauges},
+        swap_at_start_bytes=None if swap is None else swap.low,
+    )
+    of_grid = msgspec.structs.replace(
+        rule,
+        max_vram_share=limits.max_vram_share,
+        max_temperature_c=limits.max_temperature_c,
+        max_power_w=limits.max_power_w,
+    )
+    return guard_rules.host_reason(of_grid, peaks)
 
 
 def guard_stop(summary: CellSummary, stage: str = "") -> str | None:

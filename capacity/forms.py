@@ -217,6 +217,10 @@ class GridForm(forms.Form):
     repeats = forms.IntegerField(min_value=1, max_value=20, initial=3, help_text="3 or more for a statement.")
     window_s = forms.FloatField(label="Window", min_value=1, max_value=3600, initial=30)
     warmup_s = forms.FloatField(label="Warm-up, at most", min_value=0, max_value=300, initial=5)
+    on_guard = forms.ChoiceField(
+        label="When a limit is reached, requests in flight", required=False, initial="cancel", widget=forms.RadioSelect,
+        choices=[("cancel", "are ended at once"), ("drain", "may finish, for at most a minute")],
+    )  # fmt: skip
     power_source = forms.ChoiceField(
         choices=PowerSource.choices, required=False, widget=forms.RadioSelect, label="Power source"
     )
@@ -254,7 +258,7 @@ class GridForm(forms.Form):
             self, runtime="h",  repeats="t", window_s="t", warmup_s="t", room="t", ambient_c="t",
             ambient_source="t", other_loads="h", ups_on_battery="h", other_settings="h",
         )  # fmt: skip
-        for name in ("class_names", "setting_values", "power_source"):
+        for name in ("class_names", "setting_values", "power_source", "on_guard"):
             self.fields[name].widget.attrs["class"] = "hr-chips"
 
     def _choose(self, name: str, rows: Any, label: Any) -> None:

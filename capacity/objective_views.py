@@ -192,6 +192,7 @@ def _spec(who: Person, form: GridForm, load: Terms, probes_form: ProbesForm) -> 
         conditions=form.conditions(),
         load=load,
         managed=cleaned["managed"],
+        on_guard=cleaned["on_guard"] or "cancel",
         probes=probes_form.wanted(slots=_slots(cleaned["runtime"], cleaned["settings"])),
     )
 
@@ -284,6 +285,7 @@ def _from_grid(grid: Grid, who: Person) -> dict[str, Any]:
     return {
         "mode": grid.mode,
         "managed": grid.managed,
+        "on_guard": grid.on_guard,
         **from_kept(probes.read(grid.probes)),
         **{name: StepsField().prepare_value(v) if name == "steps" else v for name, v in grid.load.items()},
         "name": grid.name,

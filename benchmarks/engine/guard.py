@@ -79,15 +79,12 @@ def recent_p95(recent: Iterable[Seen], time_of: Callable[[Seen], float | None]) 
 
 def stop_reason(guard: Guard, now: Latest, recent: Sequence[Seen], limits: Mapping[str, ClassLimits]) -> str | None:
     """Why to stop now, or None. `recent` holds at most the last `guard.error_share_over` finished requests."""
-    return (
-        _lost(now)
-        or _memory(guard, now)
-        or _heat(guard, now)
-        or _power(guard, now)
-        or _throttling(now)
-        or _errors(guard, recent)
-        or _slowness(guard, recent, limits)
-    )
+    return host_reason(guard, now) or _throttling(now) or _errors(guard, recent) or _slowness(guard, recent, limits)
+
+
+def host_reason(guard: Guard, now: Latest) -> str | None:
+    """Which limit of the host these values are past, throttling aside."""
+    return _lost(now) or _memory(guard, now) or _heat(guard, now) or _power(guard, now)
 
 
 def heat_limit_c(guard: Guard, now: Latest, device: str) -> tuple[float, str] | None:

@@ -1,9 +1,11 @@
 """When it is safe to go on to a higher setting: rows on both sides of each edge."""
 
+import msgspec
 import pytest
 
 from benchmarks import gates
 from benchmarks.engine.plan import ClassLimits, GridLimits
+from benchmarks.engine.summary_types import Gauge
 from tests.benchmarks.runs.made import INFINITE, summary
 
 LIMITS = GridLimits(classes={"short": ClassLimits(e2e_s=1.0)})
@@ -29,6 +31,39 @@ LIMITS = GridLimits(classes={"short": ClassLimits(e2e_s=1.0)})
 def test_a_gate_refuses_only_past_its_edge(what, made, words):
     answer = gates.refusal(LIMITS, made)
     assert (answer is None) if words is None else words in (answer or "")
+
+
+def hot(**peaks: float):
+    """A good cell whose card and host reached these values."""
+    device = {"gpu_temperature_c", "gpu_power_w", "gpu_slowdown_c", "vram_used_bytes", "vram_total_bytes"}
+    gauges = tuple(
+        Gauge(name=n, source="s", device="GPU-1" if n in device else "", n=9, mean=v / 2, low=0.0, peak=v)
+        for n, v in peaks.items()
+    )
+    return msgspec.structs.replace(summary(), gauges=gauges)
+
+
+@pytest.mark.parametrize(
+    ("peaks", "words"),
+    [
+        ({"gpu_temperature_c": 85}, None),
+        ({"gpu_temperature_c": 86}, "GPU-1 at 86 °C, limit 85 °C, at 1 offered, short."),
+        (
+            {"gpu_temperature_c": 80, "gpu_slowdown_c": 84},
+            "GPU-1 at 80 °C, 5 below its slowdown 79 °C, at 1 offered, short.",
+        ),
+        ({"vram_used_bytes": 92, "vram_total_bytes": 100}, None),
+        ({"vram_used_bytes": 93, "vram_total_bytes": 100}, "VRAM at 93% of GPU-1, limit 92%, at 1 offered, short."),
+        (
+            {"host_memory_used_bytes": 91, "host_memory_total_bytes": 100},
+            "host memory at 91%, limit 90%, at 1 offered, short.",
+        ),
+        ({"host_swap_used_bytes": 300 * 2**20}, "swap grew by 300 MiB, limit 256 MiB, at 1 offered, short."),
+        ({"gpu_power_w": 900}, None),
+    ],
+)
+def test_a_host_past_its_limits_holds_the_next_stage_back(peaks, words):
+    assert gates.refusal(LIMITS, hot(**peaks)) == words
 
 
 @pytest.mark.parametrize(("stage", "said"), [("batches of 8", "at batches of 8, short"), ("", "at 4 offered, short")])

@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from benchmarks.models import Grid, Hardware, Team
+from benchmarks.queries import digest_of_grid
 from capacity import objectives
 from capacity.grid_plans import Wish, plan_of
 from capacity.models import Objective
@@ -58,6 +59,20 @@ def test_a_grid_is_drawn_with_the_limits_of_the_objective(client: Client, operat
     assert list(grid.conditions.values_list("power_source", "room", "ambient_c")) == [
         ("generator", "Server room", 31.0)
     ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"), [({}, "cancel"), ({"on_guard": "cancel"}, "cancel"), ({"on_guard": "drain"}, "drain")]
+)
+def test_what_happens_at_a_limit_is_chosen_and_part_of_the_plan(
+    client: Client, form: dict[str, Any], typed: dict[str, str], kept: str
+) -> None:
+    client.post("/grids/new/", form | typed)
+    grid = Grid.objects.get()
+    assert grid.on_guard == kept
+    grid.on_guard = "cancel" if kept == "drain" else "drain"
+    assert digest_of_grid(grid) != grid.digest
+    assert client.get(f"/grids/new/?from={grid.pk}").context["form"]["on_guard"].value() == kept
 
 
 def test_conditions_may_be_left_for_later_even_when_the_room_is_filled_in(client: Client, form: dict[str, Any]) -> None:
