@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+TEMPLATE_TOKENS = 64  # that a chat template adds to a prompt, at most
 MEASURED_STRETCH = 3.0
 """So many times as long as stated a capacity is measured at most, where fewer answers than wanted have come."""
 
@@ -178,6 +179,24 @@ class Idle(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="idl
 
 
 Probe = Fairness | Overload | Cancellation | RetryStorm | LimitsProbe | Recovery | Idle
+
+
+def for_endpoint(probe: Probe, *, slots: int | None, context_tokens: int | None) -> Probe:
+    """With what is known of the runtime: how many requests it runs at once, and how many tokens one may have. Lengths
+    that would not fit are made to: a made-up word may be two tokens of its tokeniser."""
+    if isinstance(probe, LimitsProbe):
+        return msgspec.structs.replace(probe, context_tokens=context_tokens)
+    if not isinstance(probe, Cancellation):
+        return probe
+    probe = msgspec.structs.replace(probe, slots=slots)
+    if context_tokens is None:
+        return probe
+    room = context_tokens - TEMPLATE_TOKENS
+    prompt = min(probe.prefill_prompt_tokens, max(1, 3 * room // 8))
+    longest = max(1, room - 2 * max(prompt, probe.fill_prompt_tokens))
+    return msgspec.structs.replace(
+        probe, prefill_prompt_tokens=prompt, fill_output_tokens=min(probe.fill_output_tokens, longest)
+    )
 
 
 def name_of(probe: Probe) -> str:

@@ -16,12 +16,13 @@ from benchmarks.engine.column_types import Columns, Floats
 from benchmarks.engine.plan import ClassPlan
 from benchmarks.engine.probe_plan import Fairness
 from benchmarks.engine.probes.asking import Asking
-from benchmarks.engine.probes.seen import Attempts, cut_short, of_role, quantile, seconds_of
+from benchmarks.engine.probes.seen import Attempts, cut_short, of_role, p95, quantile, seconds_of
 from benchmarks.engine.runner import Cell
 from benchmarks.engine.verdicts import NOT_JUDGED, Figure, ProbeVerdict, said
 from benchmarks.engine.wire import Slot
 
 ALONE, BESIDE, LONG, WARM = "short_alone", "short_beside", "long", "warm"
+LEAST_HELD_UP = 5
 
 
 async def drive(cell: Cell) -> None:
@@ -60,6 +61,9 @@ def judge(columns: Columns) -> ProbeVerdict:
     assert isinstance(probe, Fairness)
     alone, beside, long = (of_role(columns, role) for role in (ALONE, BESIDE, LONG))
     figures = _figures(probe, columns, alone, beside, long)
+    held_up = _all_held_up(probe, alone, beside)
+    if held_up and not cut_short(columns) and len(alone) >= probe.least_requests:
+        return said(columns, "unfair", figures, (held_up,))
     why = _why_not(probe, columns, alone, beside, long)
     ratio = figures["p95_ratio"].value
     if why:
@@ -69,6 +73,17 @@ def judge(columns: Columns) -> ProbeVerdict:
         return said(columns, "unfair", figures, (failed,))
     word = "fair" if ratio <= probe.fair_ratio else "watch" if ratio <= probe.unfair_ratio else "unfair"
     return said(columns, word, figures)
+
+
+def _all_held_up(probe: Fairness, alone: Attempts, beside: Attempts) -> str:
+    """Too few for a p95, since each was held up so long: the quickest of them is beyond the limit. Empty elsewhere."""
+    usual = p95(alone.took_s)
+    if usual is None or not LEAST_HELD_UP <= len(beside) < probe.least_requests:
+        return ""
+    times = float(beside.took_s.min()) / usual
+    if not times > probe.unfair_ratio:
+        return ""
+    return f"Only {len(beside)} short requests came through beside long ones, none in less than {times:.1f} times the p95 alone."
 
 
 def _classes(probe: Fairness, classes: Sequence[ClassPlan]) -> tuple[ClassPlan, ClassPlan] | None:
@@ -102,8 +117,8 @@ def _why_not(
 def _figures(
     probe: Fairness, columns: Columns, alone: Attempts, beside: Attempts, long: Attempts
 ) -> dict[str, Figure]:  # fmt: skip
-    p95_alone, p95_beside = quantile(alone.took_s, 0.95), quantile(beside.took_s, 0.95)
-    ttft = quantile(beside.ttft_s, 0.95), quantile(alone.ttft_s, 0.95)
+    p95_alone, p95_beside = p95(alone.took_s), p95(beside.took_s)
+    ttft = p95(beside.ttft_s), p95(alone.ttft_s)
     index, clients = _jain(probe, columns, alone, beside, long)
     n = len(beside)
     return {
@@ -114,7 +129,7 @@ def _figures(
         "p50_ratio": Figure(value=_ratio(quantile(beside.took_s, 0.5), quantile(alone.took_s, 0.5)), unit="times", n=n),
         "blocked_share": Figure(value=_blocked(alone, beside), unit="share", n=int(beside.ok.sum())),
         "jain_index": Figure(value=index, unit="share", n=clients),
-        "p95_long": seconds_of(quantile(long.took_s, 0.95), len(long)),
+        "p95_long": seconds_of(p95(long.took_s), len(long)),
     }
 
 

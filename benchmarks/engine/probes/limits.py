@@ -148,8 +148,10 @@ def _sentence(columns: Columns, role: str, found: Attempts, word: str) -> str:
         REFUSED: "was refused",
         FAILED: "failed",
     }[word]
-    status, detail = _status(columns, found), requests.texts["detail"][int(row)]
-    told = ", ".join(part for part in (f"HTTP {status}" if status else "no answer", detail) if part)
+    status, detail = _status(columns, found), requests.texts["detail"][int(row)] or ""
+    told = f"HTTP {status}" if status else "no answer"
+    if word in (REFUSED, FAILED) and detail:
+        told = detail if detail.startswith(told) else f"{told}: {detail}"
     return f"{asked} {became} ({told})."
 
 

@@ -103,7 +103,7 @@ def judge(columns: Columns) -> ProbeVerdict:
     why = _why_not(probe, columns, before, during)
     figures: dict[str, Figure] = {
         "p95_before": seconds_of(baseline_s, len(before)),
-        "p95_during": seconds_of(quantile(during.took_s, 0.95), len(during)),
+        "slowest_during": seconds_of(quantile(during.took_s, 1.0), len(during)),
         "failed_during": Figure(value=float((~during.ok).sum()), unit="requests", n=len(during)),
     }
     if why or baseline_s is None or not math.isfinite(baseline_s):
@@ -114,8 +114,8 @@ def judge(columns: Columns) -> ProbeVerdict:
     figures["back_to_latency"] = seconds_of(back_s, len(after))
     found, reasons = _readings(probe, columns, before, calm_s)
     figures |= found
-    disturbed = _is_disturbed(np.concatenate((during.took_s, after.took_s)), limit_s)
-    word = "not_disturbed" if not disturbed else "recovers" if back_s is not None else "does_not_recover"
+    moved = probe.after == RESTART or _is_disturbed(np.concatenate((during.took_s, after.took_s)), limit_s)
+    word = "not_disturbed" if not moved else "recovers" if back_s is not None else "does_not_recover"
     return said(columns, word, figures, reasons)
 
 

@@ -12,6 +12,7 @@ from benchmarks.engine.terms import Outcome
 from benchmarks.engine.verdicts import NS, Figure
 
 RANK_SLACK = 1e-9  # 0.95 x 20 is 19, whatever binary fractions say
+LEAST_FOR_P95 = 20
 REFUSALS = [OUTCOMES.index(one) for one in (Outcome.REJECTED, Outcome.REFUSED, Outcome.SERVER_ERROR)]
 
 
@@ -74,6 +75,11 @@ def quantile(values: Floats, share: float) -> float | None:
     if not len(values):
         return None
     return float(np.sort(values)[max(0, math.ceil(share * len(values) - RANK_SLACK) - 1)])
+
+
+def p95(values: Floats) -> float | None:
+    """None from fewer than 20."""
+    return quantile(values, 0.95) if len(values) >= LEAST_FOR_P95 else None
 
 
 def seconds_of(value: float | None, n: int | None = None) -> Figure:

@@ -49,6 +49,17 @@ def test_a_short_request_that_fails_beside_long_ones_is_infinite():
 
 
 @pytest.mark.parametrize(
+    ("beside_s", "count", "word"), [(2.0, 7, "unfair"), (2.0, 4, "not_judged"), (0.3, 7, "not_judged")]
+)
+def test_a_few_requests_say_enough_where_the_quickest_was_held_up_beyond_the_limit(beside_s, count, word):
+    found = (*both(0.1, 0.1)[:20], *both(0.1, beside_s, count)[count:])
+    verdict = judged(PROBE, *found)
+    assert verdict.verdict == word
+    assert verdict.figures["p95_ratio"].value is None
+    assert f"Only {count} short requests" in verdict.reasons[0]
+
+
+@pytest.mark.parametrize(
     ("found", "changes", "reason"),
     [
         (both(0.1, 0.2, 19), {}, "Only 19 short requests were asked alone; 20 are needed."),
@@ -95,13 +106,19 @@ def p95(values: list[float]) -> float:
     return sorted(values)[int(np.ceil(0.95 * len(values))) - 1]
 
 
-@pytest.mark.parametrize(("active", "low", "high", "word"), [("1", 4.5, 5.5, "unfair"), ("1024", 1.0, 2.2, "fair")])
-def test_on_a_known_schedule_the_known_ratio_comes_out(tmp_path, active, low, high, word):
+@pytest.mark.parametrize(
+    ("active", "tokens", "low", "high", "word"),
+    [("1", (3, 9), 4.5, 5.5, "unfair"), ("1024", (6, 21), 1.0, 1.6, "fair")],
+)
+def test_on_a_known_schedule_the_known_ratio_comes_out(tmp_path, active, tokens, low, high, word):
     """A token each 20 ms, the first at once. One sequence at a time: a short answer of 3 tokens takes 40 ms alone, and
     beside one long client it waits for a whole long answer, 160 ms, each time: 5 times as long. With room for all it
-    waits for at most the two steps that it falls into. The server's own stamps say the same."""
+    waits for at most the two steps that it falls into, 40 ms to its 100. The server's own stamps say the same."""
     probe = Fairness(alone_s=0.9, beside_s=2.0, long_clients=1, fair_ratio=2.5, unfair_ratio=3.0)
-    classes = (SHORT, ClassPlan(name="long", weight=1.0, prompt_tokens=Fixed(8), output_tokens=Fixed(9)))
+    classes = tuple(
+        ClassPlan(name=name, weight=1.0, prompt_tokens=Fixed(8), output_tokens=Fixed(count))
+        for name, count in zip(("short", "long"), tokens, strict=True)
+    )
     with simulator("--profile", "calibrate", "--active", active) as (url, model):
         left, verdict = run_probe(tmp_path, url, model, probe, classes=classes)
         server = truths(url)
