@@ -6,7 +6,7 @@ beside what was predicted on the result page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.memory.accounting import sequence_bytes, token_bytes
@@ -14,7 +14,7 @@ from benchmarks.memory.geometry import Geometry, UnknownGeometryError, from_json
 from benchmarks.memory.launch import Launch, launch_of
 from benchmarks.memory.prediction import GIB, Prediction, Room, keeping_of, predict, size_words
 from benchmarks.memory.sequences import Fit, fit
-from benchmarks.models import Cell, Hardware, LengthClass, Runtime, RuntimeKind, Workload
+from benchmarks.models import Cell, Hardware, HardwareProbe, LengthClass, Runtime, RuntimeKind, Workload
 from benchmarks.offered import profiles_of
 from benchmarks.queries import MIXED, limits_of, terms
 from benchmarks.records import lengths, linter
@@ -86,21 +86,23 @@ def refusal(cell: Cell) -> str | None:
         max_vram_share=limits_of(grid).max_vram_share,
         managed=grid.managed,
     )
-    found = foresee(grid.runtime, asked)
+    found = foresee(grid.runtime, asked, grid.probe)
     if isinstance(found, NotKnown) or found.fits:
         return None
     return f"predicted memory at {cell.stage} is above {found.room.share:.0%}: {found.sum_words}."
 
 
-def foresee(runtime: Runtime, asked: Asked) -> Foreseen | NotKnown:
-    """The memory of a runtime that holds what is asked, or what is missing to say it."""
+def foresee(runtime: Runtime, asked: Asked, probe: HardwareProbe | None = None) -> Foreseen | NotKnown:
+    """The memory of a runtime that holds what is asked, or what is missing to say it. `probe` is that of a grid, else the
+    newest of the host."""
     geometry = geometry_of(runtime)
     if isinstance(geometry, NotKnown):
         return geometry
     if geometry.weights_bytes is None:
         return NotKnown("The size of the model's weights is not recorded")
     launch = launch_at(runtime, asked)
-    room = room_of(runtime.hardware, launch, runtime.kind, asked.max_vram_share)
+    facts = (probe or runtime.hardware.probes.first() or HardwareProbe()).facts
+    room = room_of(runtime.hardware, facts, launch, kind=runtime.kind, share=asked.max_vram_share)
     if isinstance(room, NotKnown):
         return room
     tokens = longest_tokens(asked, runtime)
@@ -134,19 +136,18 @@ def launch_at(runtime: Runtime, asked: Asked | None = None) -> Launch:
     return replace(launch, slots=asked.in_flight, context_tokens=total, unified=False, said=True)
 
 
-def room_of(host: Hardware, launch: Launch, kind: str, max_vram_share: float) -> Room | NotKnown:
+def room_of(host: Hardware, facts: Mapping[str, object], launch: Launch, *, kind: str, share: float) -> Room | NotKnown:
     """The GPUs that the model is put on, as probed, else as declared; the host's memory where there is no GPU."""
-    probe = host.probes.first()
-    read = probe.facts.get("gpus") if probe is not None else None
+    read = facts.get("gpus")
     sizes = [gpu.get("vram_bytes") for gpu in read] if isinstance(read, list) else []
     if sizes and all(isinstance(size, int) for size in sizes):
-        return _vram(sum(sizes), len(sizes), "VRAM as probed", launch, kind=kind, share=max_vram_share)
+        return _vram(sum(sizes), len(sizes), "VRAM as probed", launch, kind=kind, share=share)
     if host.vram_gib:
         gpus = max(1, host.gpu_count)
-        return _vram(int(host.vram_gib * GIB), gpus, "VRAM as declared", launch, kind=kind, share=max_vram_share)
+        return _vram(int(host.vram_gib * GIB), gpus, "VRAM as declared", launch, kind=kind, share=share)
     if sizes or host.gpu or host.gpu_count:
         return NotKnown("The VRAM of the host is neither declared nor probed")
-    ram = probe.facts.get("ram_bytes") if probe is not None else None
+    ram = facts.get("ram_bytes")
     total = ram if isinstance(ram, int) else int(host.ram_gib * GIB) if host.ram_gib else None
     if total is None:
         return NotKnown("The memory of the host is neither declared nor probed")

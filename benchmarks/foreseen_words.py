@@ -16,6 +16,7 @@ from benchmarks.memory.sequences import MOST_SEQUENCES, OVERFLOW_SHARE, Fit
 from benchmarks.models import Runtime, RuntimeKind
 from benchmarks.queries import GridEvidence, terms
 from benchmarks.records import linter
+from benchmarks.records.lengths import ClassLengths
 from benchmarks.records.mode_words import setting_words
 from benchmarks.records.modes import in_flight
 
@@ -177,16 +178,18 @@ def _token_words(size: int, keeping: Keeping) -> str:
 
 
 def beside(evidence: GridEvidence) -> BesideTable | None:
-    """Predicted beside measured memory, a row for each setting measured; None before anything is."""
+    """Predicted beside measured memory, a row for each setting measured; None before anything is, and for a simulated
+    runtime, which holds no model."""
     grid = evidence.grid
     by_setting: dict[int, list[CellSummary]] = {}
     for cell in evidence.measured:
         if cell.summary is not None:
             by_setting.setdefault(cell.setting, []).append(cell.summary)
-    if not by_setting:
+    if not by_setting or (grid.simulated and not grid.runtime.geometry):
         return None
-    asked = {setting: _asked(evidence, setting) for setting in by_setting}
-    found = {setting: foreseen.foresee(grid.runtime, one) for setting, one in asked.items()}
+    classes = foreseen.chosen(grid.workload, evidence.class_names)
+    asked = {setting: _asked(evidence, classes, setting) for setting in by_setting}
+    found = {setting: foreseen.foresee(grid.runtime, one, evidence.probe) for setting, one in asked.items()}
     first = next(iter(found.values()))
     if isinstance(first, NotKnown):
         return BesideTable((), "", first.reason, "")
@@ -199,11 +202,10 @@ def beside(evidence: GridEvidence) -> BesideTable | None:
     return BesideTable(rows, first.room.words, "", _measured_pool(grid.runtime, asked[last], by_setting[last]))
 
 
-def _asked(evidence: GridEvidence, setting: int) -> Asked:
+def _asked(evidence: GridEvidence, classes: Sequence[ClassLengths], setting: int) -> Asked:
     grid = evidence.grid
-    names = evidence.class_names
     return Asked(
-        classes=foreseen.chosen(grid.workload, names),
+        classes=classes,
         turns=grid.workload.turns,
         in_flight=in_flight(terms(grid), setting),
         max_vram_share=evidence.limits.max_vram_share,

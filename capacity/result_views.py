@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
+from benchmarks import foreseen_words
 from benchmarks.access import EVERYONE, allow, person
 from benchmarks.engine.summary_types import ClassSummary
 from benchmarks.models import Cell, Conditions, Grid
@@ -138,6 +139,7 @@ def _context(result: Result) -> dict[str, object]:
         "counts": count_rows(result.facts.cells),
         "tally": tally([cell.summary for cell in result.evidence.measured if cell.summary]) if measured else None,
         "meters": meters(result),
+        "memory": foreseen_words.beside(result.evidence),
         "limits": result.facts.limits,
         "objective": Objective.objects.filter(team_id=grid.team_id, digest=grid.objective_digest).first(),
         "choice": choice,
