@@ -37,7 +37,7 @@ async def drive(cell: Cell) -> None:
     asking = Asking(cell)
     if probe.slots is None:
         await asking.begin()
-        cell.end("how many slots the runtime has is not known")
+        asking.end()
         return
     slots = await asking.slots(probe.slots + 2)
     await asking.begin()
@@ -185,7 +185,7 @@ def judge(columns: Columns) -> ProbeVerdict:
     figures: dict[str, Figure] = {}
     for kind, found in tries.items():
         figures |= _figures(kind, [one for one in found if not one.void])
-    sentences = tuple(_sentence(kind, found, probe) for kind, found in tries.items())
+    sentences = tuple(_sentence(kind, found, probe, fills) for kind, found in tries.items())
     judged = np.array([one.freed_s for one in tries[STREAM] if not one.void])
     short = cut_short(columns)
     if not len(judged):
@@ -244,10 +244,10 @@ def _figures(kind: str, found: list[Seen]) -> dict[str, Figure]:
     }
 
 
-def _sentence(kind: str, found: list[Seen], probe: Cancellation) -> str:
+def _sentence(kind: str, found: list[Seen], probe: Cancellation, fills: Attempts) -> str:
     judged = [one.freed_s for one in found if not one.void]
     if not found:
-        return f"Leaving {IN_WORDS[kind]} was not tried: the slots did not fill within {probe.fill_within_s:g} s."
+        return f"Leaving {IN_WORDS[kind]} was not tried: {_why_not_filled(probe, fills)}."
     voids = sorted({one.void for one in found if one.void})
     if not judged:
         return f"Leaving {IN_WORDS[kind]} says nothing: {'; '.join(voids)}."
@@ -255,6 +255,17 @@ def _sentence(kind: str, found: list[Seen], probe: Cancellation) -> str:
     told = f"A client that left {IN_WORDS[kind]} freed its slot "
     if kind == WAITING:
         told = "After a client had left while it waited, the next free slot came to the one behind it "
+    tries = "1 try" if len(judged) == 1 else f"{len(judged)} tries"
     if never:
-        return f"{told}not within {probe.give_up_s:g} s in {never} of {len(judged)} tries."
-    return f"{told}after {min(judged):.2f} to {max(judged):.2f} s in {len(judged)} tries."
+        return f"{told}not within {probe.give_up_s:g} s in {never} of {tries}."
+    if len(judged) == 1:
+        return f"{told}after {judged[0]:.2f} s in {tries}."
+    return f"{told}after {min(judged):.2f} to {max(judged):.2f} s in {tries}."
+
+
+def _why_not_filled(probe: Cancellation, fills: Attempts) -> str:
+    if fills.refused.any():
+        return "a request that should fill a slot was refused"
+    if fills.ok.any():
+        return "the answers that should fill the slots were over too soon"
+    return f"the slots did not fill within {probe.fill_within_s:g} s"

@@ -135,5 +135,11 @@ def test_on_a_known_schedule_the_known_ratio_comes_out(tmp_path, active, tokens,
     assert (verdict.simulated, verdict.probe) == (True, "fairness")
 
 
+def test_without_a_second_class_nothing_is_asked(tmp_path):
+    with simulator() as (url, model):
+        left, verdict = run_probe(tmp_path, url, model, Fairness(), classes=(SHORT,))
+    assert (verdict.verdict, verdict.evidence.complete, left.records) == ("not_judged", True, [])
+
+
 def by_time(records):
     return sorted(records, key=lambda record: record.t_sent_ns)
