@@ -1,4 +1,4 @@
-"""What stands around a cell, as the worker recorded it: power and room, the idle host, cooling, the runtime it started.
+"""What stands around a cell, as the worker recorded it: power and room, the idle host, cooling.
 
 Each is kept as JSON in the row that it belongs to. It is shown as it is kept, by its own names: whatever a worker adds is
 seen without a change here, and what is not there is not claimed.
@@ -46,11 +46,11 @@ def of_cell(cell: Cell, attempts: Sequence[Attempt]) -> list[Section]:
     kept = getattr(cell, "evidence", None)
     number = kept.attempt if kept else cell.attempt
     own = next((attempt for attempt in attempts if attempt.number == number), None)
+    conditions = dict(own.conditions) if own else {}
+    cooling = conditions.pop("cooling", None)
     found = (
-        ("conditions", _("Power and room, read by the worker"), own.conditions if own else None),
-        ("runtime", _("The runtime that the worker started"), cell.progress.get("runtime")),
-        ("cooling", _("Cool-down before the cell"), cell.progress.get("cooling")),
-        ("memory", _("Memory, predicted and measured"), cell.progress.get("memory")),
+        ("conditions", _("Power and room, read by the worker"), conditions),
+        ("cooling", _("Cool-down before the cell"), cooling),
         ("baseline", _("The idle host before the first cell"), cell.grid.baseline),
     )
     return [

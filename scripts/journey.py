@@ -65,6 +65,8 @@ class Plan:
     model_digest: str = ""
     task: str = "words"
     gpu_metrics_path: str = ""
+    probes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Behaviour probes after the load, each with what is chosen of its parameters."""
 
 
 @dataclass(slots=True)
@@ -174,7 +176,11 @@ class Journey:
             "ambient_c": "22",
             "ambient_source": "hand",
         }
-        page = operator.send(page, values)
+        chosen_of = {f"{kind}_{name}": value for kind, given in plan.probes.items() for name, value in given.items()}
+        if plan.probes:
+            values["probes"] = list(plan.probes)
+        # Parameters of a probe are on the page once it is ticked.
+        page = operator.send(page, values, extra=chosen_of)
         found = re.match(r"/grids/(\d+)/", page.path)
         if not found:
             raise JourneyError(f"drawing a grid led to {page.path}: {page.words()[:300]}")
@@ -196,26 +202,32 @@ class Journey:
         return self.as_("host-owner").get(f"/grids/{grid}/authorise/").forms
 
     def finished(self, grid: int) -> bool:
-        return all(row["status"] in FINISHED for row in self.cells(grid))
+        return all(status in FINISHED for status in self.states(grid))
 
     def cells(self, grid: int) -> list[Row]:
         """One row per cell and length class, as the page's own JSON download has them."""
         rows: list[Row] = json.loads(self.as_("operator").download(f"/grids/{grid}/cells.json"))["rows"]
         return rows
 
+    def states(self, grid: int) -> list[str]:
+        """Of every cell of load and every behaviour probe."""
+        probes = json.loads(self.as_("operator").download(f"/grids/{grid}/behaviour.json"))["rows"]
+        found = {row["cell"]: str(row["status"]) for row in [*self.cells(grid), *probes]}
+        return list(found.values())
+
     def wait(self, grid: int, *, within_s: float, tick: Callable[[int, int, float], None]) -> list[Row]:
-        """Until every cell has ended; `tick` gets finished cells, all cells and seconds so far."""
+        """Until every cell and every behaviour probe has ended; `tick` gets finished ones, all of them and seconds so far."""
         started = time.monotonic()
         while True:
-            rows = self.cells(grid)
-            done = sum(row["status"] in FINISHED for row in rows)
+            states = self.states(grid)
+            done = sum(status in FINISHED for status in states)
             elapsed = time.monotonic() - started
-            tick(done, len(rows), elapsed)
-            if done == len(rows):
-                return rows
+            tick(done, len(states), elapsed)
+            if done == len(states):
+                return self.cells(grid)
             if elapsed > within_s:
                 raise JourneyError(
-                    f"grid {grid} has only {done} of {len(rows)} cells after {within_s:.0f} s: see the worker's log"
+                    f"grid {grid} has only {done} of {len(states)} cells after {within_s:.0f} s: see the worker's log"
                 )
             time.sleep(2.0)
 
