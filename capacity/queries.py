@@ -106,7 +106,8 @@ def facts_from(found: GridEvidence) -> GridFacts:
         queue_bounded=queue.bounded,
         queue_sentence=queue.sentence,
         queue_source=queue.source,
-        runtime_max_active=runtime.max_active_sequences,
+        # Started with each setting, it advances as many as are offered; what is registered says nothing of that.
+        runtime_max_active=None if grid.managed else runtime.max_active_sequences,
         objective_before_run=grid.started_at is None or grid.objective_set_at <= grid.started_at,
         simulated=grid.simulated,
     )
