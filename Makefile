@@ -5,7 +5,7 @@ BOOTSTRAP = @command -v $(PYTHON) >/dev/null 2>&1 || { echo "headroom: no $(PYTH
 	$(PYTHON) scripts/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo real real-quality worker test-services test-browser test-real pictures chaos fuzz bench load-claims \
+.PHONY: help run test demo real real-quality worker test-services test-browser test-real pictures chaos fuzz bench load-claims gpu-check \
 	format check-format lint types contracts check migrations ci vendor clean
 
 help:            ## this list
@@ -93,6 +93,10 @@ check:           ## Django's own checks, as for a production server, and: are th
 
 ci:              ## all that the build does, in its order
 	@.ci/run
+
+gpu-check:       ## this host's GPUs as Headroom reads them beside nvidia-smi, idle and under a load made here (under six minutes)
+	$(BOOTSTRAP) run
+	@$(PY) -m scripts.gpu_check
 
 vendor:          ## fetch the vendored browser assets again and compare them with their manifest
 	@node scripts/vendor
