@@ -147,8 +147,11 @@ def probe_of(kept: Sequence[Mapping[str, object]], kind: str, number: int) -> Pr
 
 
 def with_facts(probe: Probe, *, slots: int | None, context_tokens: int | None) -> Probe:
-    """With what is registered of the runtime, where the probe was not told otherwise."""
+    """With what is registered of the runtime, where the probe was not told otherwise. A capacity is measured by as many
+    clients as there are slots at the least."""
     match probe:
+        case Overload(capacity_per_s=None) | RetryStorm(capacity_per_s=None):
+            return msgspec.structs.replace(probe, measure_clients=max(probe.measure_clients, slots or 0))
         case Cancellation(slots=None):
             return msgspec.structs.replace(probe, slots=slots)
         case LimitsProbe(context_tokens=None):

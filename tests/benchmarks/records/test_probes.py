@@ -89,6 +89,9 @@ def test_what_is_registered_of_a_runtime_fills_in_only_what_was_left_open() -> N
         (Cancellation(slots=2), Cancellation(slots=2)),
         (LimitsProbe(), LimitsProbe(context_tokens=2048)),
         (LimitsProbe(context_tokens=512), LimitsProbe(context_tokens=512)),
+        (Overload(measure_clients=2), Overload(measure_clients=4)),
+        (RetryStorm(measure_clients=8), RetryStorm(measure_clients=8)),
+        (Overload(capacity_per_s=3.0, measure_clients=2), Overload(capacity_per_s=3.0, measure_clients=2)),
         (Idle(), Idle()),
     ):
         assert probes.with_facts(given, **facts) == wanted  # type: ignore[arg-type]

@@ -22,7 +22,13 @@ OVERLOAD = Overload(
     capacity_per_s=CAPACITY, times_capacity=2.0, calm_s=1.5, overload_s=3.0, recovery_s=10.0, most_in_flight=400
 )
 STORM = RetryStorm(
-    capacity_per_s=CAPACITY, calm_s=1.0, burst_s=2.5, recovery_s=4.0, backoff_base_s=0.2, backoff_most_s=2.0
+    capacity_per_s=CAPACITY,
+    times_capacity=3.0,
+    calm_s=1.0,
+    burst_s=2.5,
+    recovery_s=4.0,
+    backoff_base_s=0.2,
+    backoff_most_s=2.0,
 )
 BOUNDED = ("--queue-cap", "8", "--retry-after", "2")
 
