@@ -16,7 +16,7 @@ HOST_MEMORY = "host_memory_used_bytes"
 _KEPT = {HEAT: "temperature_c", POWER: "power_w", MEMORY: "vram_used_bytes", BUSY: "utilization_share"}
 
 
-class Idle(msgspec.Struct, frozen=True, kw_only=True):
+class Idle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One card with nothing to do; None where it does not say."""
 
     temperature_c: float | None = None
@@ -25,7 +25,7 @@ class Idle(msgspec.Struct, frozen=True, kw_only=True):
     utilization_share: float | None = None
 
 
-class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+class Baseline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The host before the first cell, the runtime loaded and without requests. `gpus` by UUID; `why` says why there are
     none. `busy` names cards that somebody computed on all the same."""
 

@@ -67,9 +67,7 @@ def test_the_idle_host_is_read_before_the_first_cell_and_once():
     taken = made.claim(grid)
     settled, naps = settle(taken, Card((40, 60), (41, 90), (42, 61)))
     grid.refresh_from_db()
-    assert grid.baseline["gpus"] == {
-        "GPU-1": {"temperature_c": 41.0, "power_w": 61.0, "vram_used_bytes": 5.0, "utilization_share": None}
-    }
+    assert grid.baseline["gpus"] == {"GPU-1": {"temperature_c": 41.0, "power_w": 61.0, "vram_used_bytes": 5.0}}
     assert grid.baseline["host_memory_used_bytes"] > 0
     assert (settled.ok, words(settled), naps) == (True, "The idle host was read: 1 GPU.", [1.0, 1.0])
     made.record(taken)
