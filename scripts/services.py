@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from scripts.stack import free_port
 
 POSTGRES = "postgres"
@@ -61,38 +63,84 @@ def _run(command: list[str], what: str) -> None:
         raise ServiceError(f"{what} failed: {(done.stdout + done.stderr).strip()[-600:]}")
 
 
+class Postgres:
+    """A server with data of its own in `home` and no waiting for the disk, for tests."""
+
+    def __init__(self, home: Path) -> None:
+        folder, port = home / "postgres", free_port()
+        folder.mkdir()
+        self.url = f"postgres://{POSTGRES}@127.0.0.1:{port}/{POSTGRES}"
+        self._prefix = _as_postgres(folder)
+        self._data, self._log = folder / "data", folder / "log"
+        init = ["-D", str(self._data), "-A", "trust", "-U", POSTGRES, "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"]
+        _run([*self._prefix, _tool("initdb"), *init], "initdb")
+        places = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder}"
+        self._options = f"{places} -c fsync=off -c max_connections=200"
+
+    def start(self) -> None:
+        self._control("-w", "-l", str(self._log), "-o", self._options, "start", what="PostgreSQL")
+
+    def stop(self) -> None:
+        self._control("-m", "immediate", "-w", "stop", what="stopping PostgreSQL")
+
+    def kill(self) -> None:
+        """SIGKILL to the server and all that it started, as a loss of power would end them."""
+        pid = int((self._data / "postmaster.pid").read_text().split()[0])
+        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(family, timeout=10)
+
+    def _control(self, *words: str, what: str) -> None:
+        _run([*self._prefix, _tool("pg_ctl"), "-D", str(self._data), *words], what)
+
+
+class Redis:
+    """A broker that keeps nothing on disk."""
+
+    def __init__(self, home: Path) -> None:
+        tool, self._port = shutil.which("redis-server"), free_port()
+        if not tool:
+            raise ServiceError("no redis-server here: install Redis (Debian: apt install redis-server)")
+        self.url = f"redis://127.0.0.1:{self._port}/0"
+        places = [tool, "--bind", "127.0.0.1", "--port", str(self._port), "--dir", str(home)]
+        self._command = [*places, "--save", "", "--appendonly", "no"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        _wait_for_redis(self._port)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(10)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+
+
 @contextlib.contextmanager
 def postgres(home: Path) -> Iterator[str]:
-    """A server with empty data and no durability, for tests; gives its address."""
-    folder, port = home / "postgres", free_port()
-    folder.mkdir()
-    prefix = _as_postgres(folder)
-    data, ctl = str(folder / "data"), _tool("pg_ctl")
-    init = ["-D", data, "-A", "trust", "-U", POSTGRES, "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"]
-    _run([*prefix, _tool("initdb"), *init], "initdb")
-    options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder} -c fsync=off"
-    log = str(folder / "log")
-    _run([*prefix, ctl, "-D", data, "-w", "-l", log, "-o", options + " -c max_connections=200", "start"], "PostgreSQL")
+    server = Postgres(home)
+    server.start()
     try:
-        yield f"postgres://{POSTGRES}@127.0.0.1:{port}/{POSTGRES}"
+        yield server.url
     finally:
-        _run([*prefix, ctl, "-D", data, "-m", "immediate", "-w", "stop"], "stopping PostgreSQL")
+        server.stop()
 
 
 @contextlib.contextmanager
 def redis(home: Path) -> Iterator[str]:
-    tool = shutil.which("redis-server")
-    if not tool:
-        raise ServiceError("no redis-server here: install Redis (Debian: apt install redis-server)")
-    port = free_port()
-    command = [tool, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", str(home)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    server = Redis(home)
+    server.start()
     try:
-        _wait_for_redis(port)
-        yield f"redis://127.0.0.1:{port}/0"
+        yield server.url
     finally:
-        process.terminate()
-        process.wait(10)
+        server.stop()
 
 
 def _wait_for_redis(port: int) -> None:
@@ -110,16 +158,20 @@ def _wait_for_redis(port: int) -> None:
 
 
 @contextlib.contextmanager
-def services() -> Iterator[Services]:
-    """Both, in one folder that is removed at the end."""
+def folder() -> Iterator[Path]:
+    """A folder for services, removed at the end, that user postgres can pass through."""
     home = Path(tempfile.mkdtemp(prefix="headroom-services-"))
-    # User postgres must be able to pass through.
     home.chmod(0o755)
     try:
-        with postgres(home) as database_url, redis(home) as broker_url:
-            yield Services(database_url, broker_url)
+        yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def services() -> Iterator[Services]:
+    with folder() as home, postgres(home) as database_url, redis(home) as broker_url:
+        yield Services(database_url, broker_url)
 
 
 def main() -> int:
