@@ -19,9 +19,12 @@ from benchmarks.records import probes
 from benchmarks.records.probes import ProbeWords
 
 GIB = 2**30
-UNITS = {"degC": "°C", "bytes": "GiB", "share": "%", "times": "×", "count": "", "per_s": "a second"}
+UNITS = {
+    "degC": "°C", "bytes": "GiB", "share": "%", "times": "×", "1/s": "a second", "requests/s": "requests a second",
+    "s/s": "s each second", "index": "",
+}  # fmt: skip
 SCALES = {"bytes": 1 / GIB, "share": 100.0}
-DIGITS = {"s": 3, "bytes": 2, "share": 1, "times": 2, "W": 1, "degC": 1, "per_s": 2}
+DIGITS = {"s": 3, "bytes": 2, "share": 1, "times": 2, "W": 1, "degC": 1, "1/s": 2, "s/s": 2, "index": 3}
 WAITING = {
     Cell.Status.PLANNED: "Planned", Cell.Status.QUEUED: "Waits", Cell.Status.RUNNING: "Running",
     Cell.Status.NOT_RUN: "Not run", Cell.Status.STOPPED: "Stopped", Cell.Status.INTERRUPTED: "Interrupted",
@@ -153,9 +156,10 @@ def _figure(key: str, one: Figure) -> Shown:
     n = f"{one.n:,}" if one.n is not None else ""
     if one.value is None or not isfinite(one.value):
         return Shown(name_of_figure(key), _("not known"), "", n)
-    digits = DIGITS.get(one.unit, 0 if float(one.value).is_integer() else 2)
-    value = f"{one.value * SCALES.get(one.unit, 1.0):,.{digits}f}"
-    return Shown(name_of_figure(key), value, UNITS.get(one.unit, one.unit), n)
+    unit = "index" if key.endswith("_index") else one.unit
+    digits = DIGITS.get(unit, 0 if float(one.value).is_integer() else 2)
+    value = f"{one.value * SCALES.get(unit, 1.0):,.{digits}f}"
+    return Shown(name_of_figure(key), value, UNITS.get(unit, unit), n)
 
 
 def _parameter(name: str, value: object) -> tuple[str, str, str]:

@@ -52,6 +52,7 @@ def context(result: Result) -> dict[str, object]:
     found = lines(result)
     return {
         "behaviour": found,
+        "shown": SHOWN_FIGURES,
         "shown_figures": f":{SHOWN_FIGURES}",
         "untested": untested(result.verdict.not_tested, found),
     }

@@ -102,7 +102,7 @@ def test_a_verdict_is_a_word_with_its_colour_its_figures_with_units_and_n_and_it
     assert f'class="hr-pill hr-pill-{pill}"' in html
     assert f"</svg>{words}</span>" in html
     assert reasons[0] in html
-    assert '3.46 <span class="hr-u">×</span> <span class="hr-u">n = 1,200</span>' in html
+    assert '3.46 <span class="hr-u">×</span><span class="hr-u">, n = 1,200</span>' in html
     assert '25.0 <span class="hr-u">%</span>' in html
     assert "<dt>VRAM used GPU-1</dt><dd>1.00" in html
     assert "<dt>p95 alone</dt><dd>not known" in html
