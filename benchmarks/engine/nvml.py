@@ -55,8 +55,11 @@ class NvmlSource:
         ours, there = self._ours(), processes(gpu)
         if isinstance(there, Silence):
             return there
-        if there and not ours:
-            return Silence("the runtime's own processes cannot be seen, so others cannot be told from them")
+        if there and not any(process.pid in ours for process in there):
+            # Inside a container the driver's process ids are those of the host outside it.
+            return Silence(
+                "the runtime is not among the processes that the driver names, so others cannot be told from it"
+            )
         return {OTHERS: float(sum(process.pid not in ours for process in there))}
 
 

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from msgspec.structs import replace
 
-from benchmarks.engine.summary_types import CellSummary
+from benchmarks.engine.summary_types import CellSummary, Counter, GpuTotal, TelemetryGap
 from benchmarks.models import Cell, Grid, Role
 from benchmarks.stats.quantiles import tail
 from capacity.models import Choice
@@ -196,6 +196,48 @@ def test_telemetry_shows_peaks_with_units_and_groups_what_is_missing_by_its_reas
         ("KV cache in use", "%", ("25.0",), ""),
         ("GPU board power, GPU temperature", "", (), "not supported"),
     ]
+
+
+def test_sums_over_gpus_say_what_they_lack_and_counters_give_the_wait_in_the_queue() -> None:
+    totals = (
+        GpuTotal(name="gpu_power_w", value=250.0, known=1, of=2, how="energy counter", missing=("GPU-2",)),
+        GpuTotal(name="gpu_energy_j", value=9000.0, known=2, of=2, how="energy counter"),
+    )
+    counters = tuple(
+        Counter(name=name, source="s", device="", increase=value, over_s=5.0, resets=0)
+        for name, value in (("runtime_queue_time_s_total", 3.0), ("runtime_queue_count_total", 12.0))
+    )
+    grid = stored.measure(
+        draft(settings=[1], class_names=["short"]),
+        lambda cell: replace(stored.summary_of(cell, gauges=[]), gpu_totals=totals, counters=counters),
+    )
+    rows = gauge_rows(result_of(grid).evidence)
+    assert [(row.name, row.unit, row.values) for row in rows] == [
+        ("Mean wait in the server's queue", "s", ("0.250",)),
+        ("Mean power of all GPUs", "W", ("250.0 (partial, 1 of 2)",)),
+        ("Energy of all GPUs", "kJ", ("9.0",)),
+    ]
+
+
+def test_one_gpu_has_no_sum() -> None:
+    only = (GpuTotal(name="gpu_power_w", value=250.0, known=1, of=1, how="sampled power"),)
+    grid = stored.measure(
+        draft(settings=[1], class_names=["short"]),
+        lambda cell: replace(stored.summary_of(cell, gauges=[]), gpu_totals=only),
+    )
+    assert gauge_rows(result_of(grid).evidence) == []
+
+
+def test_a_time_without_readings_is_named_with_its_cell() -> None:
+    gap = TelemetryGap(source="nvml", device="GPU-1", from_s=14.0, to_s=18.5)
+    grid = stored.measure(
+        draft(settings=[1], class_names=["short"]),
+        lambda cell: replace(stored.summary_of(cell), telemetry_gaps=(gap,)),
+    )
+    html = page(grid)
+    assert "<b>1 in flight, short, repeat 1</b>" in html
+    assert "No reading from nvml (GPU-1) from 14.0 s to 18.5 s of the window." in html
+    assert "No reading from" not in page(stored.measure(draft(settings=[1], class_names=["short"])))
 
 
 def test_the_margins_of_the_recommended_setting_are_bars_with_their_limit() -> None:

@@ -150,7 +150,7 @@ answer = any(one.name == "gpu_power_w" and hasattr(one, "value") for one in sour
 
 
 @pytest.mark.parametrize(
-    ("ours", "others"), [([4000, 4001], 0), ([4000], 1), ([], None)]
+    ("ours", "others"), [([4000, 4001], 0), ([4000], 1), ([], None), ([7], None)]
 )  # the stub's processes are 4000 and 4001
 def test_other_processes_are_told_from_the_runtimes_own(stub, ours, others):
     stub.set(gpu0_processes=2)
