@@ -28,6 +28,7 @@ FILL, FREEING, CALM = "fill", "freeing", "calm"
 LAST_WORDS_S = 5.0  # the fresh request's answer is short: it may end
 STREAM, PREFILL, WAITING = "stream", "prefill", "waiting"
 KINDS = (STREAM, PREFILL, WAITING)
+WAITED_SHARE = 0.95  # of the time given: what ended sooner was ended by somebody else
 IN_WORDS = {STREAM: "in mid-stream", PREFILL: "during its prefill", WAITING: "while it waited"}
 
 
@@ -181,7 +182,7 @@ def judge(columns: Columns) -> ProbeVerdict:
             columns, NOT_JUDGED, {}, ("How many slots the runtime has is not known, so they cannot be filled.",)
         )
     fills = of_role(columns, FILL)
-    tries = {kind: _tries(columns, kind, fills, probe.slots) for kind in KINDS}
+    tries = {kind: _tries(columns, kind, fills, probe) for kind in KINDS}
     figures: dict[str, Figure] = {}
     for kind, found in tries.items():
         figures |= _figures(kind, [one for one in found if not one.void])
@@ -196,7 +197,7 @@ def judge(columns: Columns) -> ProbeVerdict:
     return said(columns, word, figures, tuple(one for one in (*sentences, short) if one))
 
 
-def _tries(columns: Columns, kind: str, fills: Attempts, slots: int) -> list[Seen]:
+def _tries(columns: Columns, kind: str, fills: Attempts, probe: Cancellation) -> list[Seen]:
     """In the order in which they were made; the k-th that left belongs to the k-th fresh one."""
     left, fresh = of_role(columns, f"left_{kind}"), of_role(columns, f"fresh_{kind}")
     frees = of_role(columns, FREEING) if kind == WAITING else left
@@ -204,11 +205,14 @@ def _tries(columns: Columns, kind: str, fills: Attempts, slots: int) -> list[See
     for row in range(min(len(left), len(fresh), len(frees))):
         t_s, headers_s, first_s = (float(one[row]) for one in (frees.closed_s, fresh.headers_s, fresh.first_s))
         started_s = headers_s if headers_s > t_s else first_s
+        waited_s = float(fresh.closed_s[row]) - t_s
         void = _void(kind, left, fresh, row)
         if not void and first_s <= t_s:
-            void = f"the fresh request was served while {slots} slots were full, so there are more"
+            void = f"the fresh request was served while {probe.slots} slots were full, so there are more"
         if not void and (frees.ok[row] or _came_free(fills, float(fresh.due_s[row]), started_s)):
             void = "another slot came free by itself, so the requests that fill them must be longer"
+        if not void and math.isnan(started_s) and not waited_s >= WAITED_SHARE * probe.give_up_s:
+            void = "the run ended while it was waited for"
         found.append(Seen(started_s - t_s, first_s - t_s, void))
     return found
 

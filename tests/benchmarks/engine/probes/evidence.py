@@ -12,7 +12,7 @@ from benchmarks.engine.probe_plan import Probe
 from benchmarks.engine.probes.cells import probe_cell
 from benchmarks.engine.terms import End, NotReported, Outcome, Reading, RequestRecord, Window
 from benchmarks.engine.verdicts import ProbeVerdict, verdict_of
-from tests.benchmarks.engine.loads.running import Left, run_cell
+from tests.benchmarks.engine.loads.running import AtWork, Left, run_cell
 from tests.benchmarks.engine.plans import FAILED, S, a_header, a_plan, a_record
 
 SHORT = ClassPlan(name="short", weight=1.0, prompt_tokens=Fixed(8), output_tokens=Fixed(3))
@@ -52,7 +52,9 @@ def judged(probe: Probe, *found: RequestRecord | Reading | NotReported, **more: 
     return verdict
 
 
-def run_probe(folder: Path, url: str, model: str, probe: Probe, **plan_changes: Any) -> tuple[Left, ProbeVerdict]:
+def run_probe(
+    folder: Path, url: str, model: str, probe: Probe, *, at_work: AtWork | None = None, **plan_changes: Any
+) -> tuple[Left, ProbeVerdict]:  # fmt: skip
     """The probe as a cell in this process against a server that is there, and what it says."""
     made = a_plan(
         **(
@@ -65,7 +67,7 @@ def run_probe(folder: Path, url: str, model: str, probe: Probe, **plan_changes: 
     )  # fmt: skip
     plan = probe_cell(made, probe)
     changes = {name: getattr(plan, name) for name in plan.__struct_fields__}
-    left = run_cell(folder, url=url, **changes)
+    left = run_cell(folder, url=url, at_work=at_work, **changes)
     verdict = verdict_of(left.columns)
     assert verdict is not None
     return left, verdict

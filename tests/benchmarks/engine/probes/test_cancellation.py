@@ -17,10 +17,10 @@ def a_try(kind: str, freed_s: float | None, *, from_s: float = 10.0, headers_ear
     """Somebody leaves at `from_s` + 1; the fresh request's headers come `freed_s` later, its token 0.1 s after them."""
     left_s, started_s = from_s + 1, None if freed_s is None else from_s + 1 + freed_s
     headers_s = from_s + 0.6 if headers_early else started_s
-    fresh = request(
-        f"fresh_{kind}", from_s + 0.5, None if started_s is None else started_s + 0.2,
-        at={"headers": headers_s, "first": None if started_s is None else started_s + 0.1},
-    )  # fmt: skip
+    stamps: dict[str, float | None] = {"headers": headers_s, "first": None, "closed": left_s + 30}
+    if started_s is not None:
+        stamps |= {"first": started_s + 0.1, "closed": started_s + 0.2}
+    fresh = request(f"fresh_{kind}", from_s + 0.5, None if started_s is None else started_s + 0.2, at=stamps)
     first_s = from_s + 0.2 if kind == "stream" else None
     left = request(f"left_{kind}", from_s, None, at={"first": first_s, "closed": left_s})
     fill = request("fill", from_s, None, at={"first": from_s + 0.1, "closed": left_s + 40})
@@ -74,6 +74,10 @@ REFUSED = FAILED | {"outcome": Outcome.REJECTED, "http_status": 503}
         (spoiled(fresh=EARLY), "served while 2 slots were full, so there are more"),
         (spoiled(fill=request("fill", 10.0, 11.01)), "another slot came free by itself"),
         (spoiled(fresh=request("fresh_stream", 10.5, 10.6, **REFUSED)), "a request that should wait was refused"),
+        (
+            spoiled(fresh=request("fresh_stream", 10.5, None, at={"headers": None, "closed": 12.0})),
+            "the run ended while it was waited for",
+        ),
         ([], "the slots did not fill within 30 s"),
     ],
 )
@@ -91,6 +95,12 @@ def test_a_prompt_that_was_through_was_not_left_during_prefill():
     assert verdict.verdict == "frees_in_time"
     assert verdict.reasons[1] == "Leaving during its prefill says nothing: its prompt was through before it left."
     assert left.role == through.role
+
+
+def test_a_stop_does_not_take_away_what_was_seen_before_it():
+    verdict = judged(PROBE, *a_try("stream", 0.05), stopped="ceiling: 20 requests")
+    assert verdict.verdict == "frees_in_time"
+    assert verdict.reasons[-1] == "The probe was stopped: ceiling: 20 requests."
 
 
 def test_without_the_number_of_slots_nothing_can_be_filled(tmp_path):

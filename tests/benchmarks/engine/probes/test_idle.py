@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.engine.columns import from_frames
 from benchmarks.engine.probe_plan import Idle
+from benchmarks.engine.probes.cells import probe_cell
 from benchmarks.engine.terms import NotReported, Reading
 from benchmarks.engine.verdicts import verdict_of
-from tests.benchmarks.engine.plans import S
+from benchmarks.simulator.profiles import DEMO
+from tests.benchmarks.engine.loads.running import run_program
+from tests.benchmarks.engine.plans import S, a_header, a_plan, a_record
 from tests.benchmarks.engine.probes.evidence import evidence, judged, run_probe
 from tests.benchmarks.engine.simulated import simulator
 
@@ -69,8 +73,20 @@ def test_nothing_is_asked_while_the_host_is_watched(tmp_path):
 
 
 def test_plain_load_has_no_verdict():
-    from benchmarks.engine.columns import from_frames
-    from tests.benchmarks.engine.plans import a_header, a_record
-
     assert verdict_of(from_frames([a_header(), a_record(0)])) is None
     assert verdict_of(evidence(Idle())) is not None
+
+
+def test_the_program_reads_the_simulated_card_at_rest_as_it_was_made(tmp_path):
+    """35 W and 10.4 GiB of weights; each active sequence would hold more."""
+    with simulator() as (url, model):
+        made = a_plan(base_url=url, model=model, gpu_metrics_url=f"{url}/gpu/metrics", metrics_url=f"{url}/metrics")
+        code, words, left = run_program(probe_cell(made, Idle(idle_s=5.0, least_readings=2)), tmp_path)
+    assert code == 0, words
+    verdict = verdict_of(left.columns)
+    assert verdict is not None
+    found = {name.split()[0]: figure for name, figure in verdict.figures.items() if figure.value is not None}
+    assert (verdict.verdict, left.records) == ("steady", [])
+    assert found["gpu_power_w"].value == pytest.approx(DEMO.card.idle_w, rel=0.05)
+    assert found["vram_used_bytes"].value == pytest.approx(DEMO.card.weights_bytes, rel=0.01)
+    assert found["gpu_power_w"].n >= 2

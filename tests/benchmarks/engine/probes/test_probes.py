@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import replace
 
 import msgspec
@@ -116,3 +118,29 @@ def test_a_killed_engine_leaves_a_verdict_that_says_so():
     assert verdict.verdict == NOT_JUDGED
     assert verdict.reasons[0] == "The load engine was killed before the probe was through."
     assert verdict.evidence.complete is False
+
+
+STOPPED = {
+    "fairness": Fairness(alone_s=20.0),
+    "cancellation": Cancellation(slots=2, fill_output_tokens=2000),
+    "recovery": Recovery(before_s=0.2, least_requests=1, storm_s=20.0, storm_output_tokens=100),
+    "idle": Idle(idle_s=20.0),
+}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+@pytest.mark.parametrize("command", ["cancel", "drain"])
+def test_a_stop_ends_any_probe_within_seconds_and_loses_no_request(tmp_path, name, command):
+    async def stop(cell, _server):
+        await asyncio.sleep(1.0)
+        cell.command(command)
+
+    began_s = time.monotonic()
+    with simulator("--profile", "calibrate", "--active", "2") as (url, model):
+        left, verdict = run_probe(tmp_path, url, model, STOPPED[name], at_work=stop, max_wall_s=120.0)
+    took_s = time.monotonic() - began_s
+    assert took_s < (12 if command == "cancel" or name != "recovery" else 45), took_s
+    assert verdict.verdict in ((NOT_JUDGED, "frees_in_time") if name == "cancellation" else (NOT_JUDGED,))
+    assert verdict.evidence.end_reason == f"stopped: {command} was asked for"
+    assert left.summary.conserved is True
+    assert f"The probe was stopped: stopped: {command} was asked for." in verdict.reasons
