@@ -6,8 +6,11 @@ verdict is given are parameters too, so that they are printed beside it.
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
+MOST_TRIES = 100
 TEMPLATE_TOKENS = 64  # that a chat template adds to a prompt, at most
 MEASURED_STRETCH = 3.0
 """So many times as long as stated a capacity is measured at most, where fewer answers than wanted have come."""
@@ -61,6 +64,9 @@ class Overload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     least_requests: int = 20
     steady: int = 5
     back_within: float = 1.5
+
+    def __post_init__(self) -> None:
+        _check_storm(self)
 
     @property
     def storm_s(self) -> float:
@@ -118,6 +124,11 @@ class RetryStorm(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     least_requests: int = 20
     steady: int = 5
     back_within: float = 1.5
+
+    def __post_init__(self) -> None:
+        _check_storm(self)
+        if not 1 <= self.tries <= MOST_TRIES:
+            raise ValueError(f"tries must be 1 to {MOST_TRIES}, not {self.tries}")
 
     @property
     def storm_s(self) -> float:
@@ -179,6 +190,19 @@ class Idle(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="idl
 
 
 Probe = Fairness | Overload | Cancellation | RetryStorm | LimitsProbe | Recovery | Idle
+
+
+def _check_storm(probe: Overload | RetryStorm) -> None:
+    """Raises ValueError where a number cannot be: loads and times are above zero, all else is not below."""
+    numbers: dict[str, object] = {name: getattr(probe, name) for name in probe.__struct_fields__}
+    above = {
+        "capacity_per_s", "times_capacity", "measure_s", "measure_clients", "overload_s", "load_s", "burst_s",
+        "most_in_flight", "steady", "client_timeout_s",
+    }  # fmt: skip
+    for name, value in numbers.items():
+        if not isinstance(value, int | float) or (0 < value < math.inf) or (value == 0 and name not in above):
+            continue
+        raise ValueError(f"{name} must be {'above 0' if name in above else '0 or more'}, not {value:g}")
 
 
 def for_endpoint(probe: Probe, *, slots: int | None, context_tokens: int | None) -> Probe:

@@ -15,9 +15,9 @@ import math
 import msgspec
 
 from benchmarks.engine.dice import Dice
+from benchmarks.engine.probe_plan import MOST_TRIES
 from benchmarks.engine.terms import Outcome
 
-MOST_TRIES = 100
 # Failures before any text had come. A client that was reading an answer does not ask for it again from the start, and a
 # request that was refused by validation is refused again.
 RETRIED = frozenset({Outcome.REJECTED, Outcome.SERVER_ERROR, Outcome.CONNECT_ERROR, Outcome.FIRST_BYTE_TIMEOUT})

@@ -93,8 +93,10 @@ def _word(probe: Overload, found: Storm, refusals: _Refusals, growth: Trend) -> 
     failed = n - load.count(*NO_FAILURE)
     if failed > MOST_FAILED_SHARE * n:
         return "fails", (f"{failed} of {n} requests failed otherwise than by a refusal: {_failures(load)}.",)
+    grew = growth.lower is not None and growth.slope is not None and growth.lower > 0 and growth.slope >= LEAST_SLOPE
     if len(refusals):
-        return _refused(probe, refusals, n)
+        still = (f"The time of those that were not still grew by {growth.slope:.2f} s each second.",) if grew else ()
+        return _refused(probe, refusals, n, still)
     gave_up = load.count(*GAVE_UP)
     if gave_up > MOST_FAILED_SHARE * n:
         return "queues_without_bound", (
@@ -102,21 +104,21 @@ def _word(probe: Overload, found: Storm, refusals: _Refusals, growth: Trend) -> 
         )
     if growth.lower is None or growth.slope is None:
         return NOT_JUDGED, ("Too few answers came to tell whether their times grew.",)
-    if growth.lower > 0 and growth.slope >= LEAST_SLOPE:
-        grew = f"the time of a request grew by {growth.slope:.2f} s each second, at least {growth.lower:.2f} with 95 %"
-        return "queues_without_bound", (f"Nothing was refused, and {grew}.",)
+    if grew:
+        words = f"the time of a request grew by {growth.slope:.2f} s each second, at least {growth.lower:.2f} with 95 %"
+        return "queues_without_bound", (f"Nothing was refused, and {words}.",)
     rate = found.answered_in_it / found.lasted_s
     return "kept_up", (f"Nothing was refused, times did not grow, {rate:.3g} answers came per second.",)
 
 
-def _refused(probe: Overload, refusals: _Refusals, n: int) -> tuple[str, tuple[str, ...]]:
+def _refused(probe: Overload, refusals: _Refusals, n: int, still: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     told = f"{len(refusals)} of {n} requests were refused ({refusals.words})."
     late_s, without = quantile(refusals.took_s, 0.95), len(refusals) - len(refusals.retry_after_s)
     lacking = (f"{without} of {len(refusals)} refusals said nothing about when to come back.",) if without else ()
     if late_s is None or not late_s <= probe.refuse_within_s:
         late = f"p95 of the time to reject is {late_s or 0:.2f} s, above {probe.refuse_within_s:g} s."
-        return "refused_late", (told, late, *lacking)
-    return ("refused_without_retry_after" if without else "refused_clearly"), (told, *lacking)
+        return "refused_late", (told, late, *lacking, *still)
+    return ("refused_without_retry_after" if without else "refused_clearly"), (told, *lacking, *still)
 
 
 def _figures(columns: Columns, probe: Overload, found: Storm, refusals: _Refusals, growth: Trend) -> dict[str, Figure]:

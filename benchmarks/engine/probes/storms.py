@@ -87,10 +87,11 @@ class Crowd:
     async def offer(
         self, role: str, rate_per_s: float, lasts_s: float, seed: int, *, until: Callable[[], bool] | None = None
     ) -> None:
-        """Independent arrivals for so long, or until that is so."""
+        """Independent arrivals for so long, or until that is so; a rate of 0 is a pause."""
         began_ns = time.monotonic_ns()
         self.took_s[role] = {}
-        for offset_ns in offsets_ns(Poisson(rate_per_s), lasts_s, seed).tolist():
+        offsets = offsets_ns(Poisson(rate_per_s), lasts_s, seed).tolist() if rate_per_s > 0 else []
+        for offset_ns in offsets:
             if not await self._reached(began_ns + offset_ns) or (until is not None and until()):
                 return
             prepared = self._asking.prepare()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.engine.column_types import Columns
-from benchmarks.engine.probe_plan import Overload
+from benchmarks.engine.probe_plan import Overload, RetryStorm
 from benchmarks.engine.probes.overload import AFTER, CALM, LOAD, judge
 from benchmarks.engine.probes.storm_figures import back_at_s, back_limit_s, capacity_per_s
 from benchmarks.engine.retrying import Retries, RetryPolicy
@@ -86,6 +86,13 @@ def test_each_way_to_answer_beyond_capacity_has_its_word(server, word):
     assert verdict.reasons
 
 
+def test_a_bound_that_is_reached_late_is_told_with_how_the_wait_grew_until_then():
+    verdict = told(Server(queue_cap=200))
+    assert verdict.verdict == "refused_clearly"
+    assert 0 < verdict.figures["refused"].value < 0.2
+    assert any("still grew" in reason for reason in verdict.reasons)
+
+
 def test_a_refusal_inside_the_stream_is_a_refusal():
     """HTTP 200 and an error event that says overload: the outcome is a rejection all the same."""
     verdict = told(Server(status=200))
@@ -131,6 +138,27 @@ def test_what_was_stopped_or_too_small_is_not_judged():
 def test_a_client_whose_places_were_all_taken_says_that_a_longer_queue_was_not_tried():
     verdict = told(UNBOUNDED, msgspec.structs.replace(PROBE, most_in_flight=50))
     assert any("50 places" in reason for reason in verdict.reasons)
+
+
+@pytest.mark.parametrize(
+    "kind, name, value",
+    [
+        (Overload, "capacity_per_s", 0.0),
+        (Overload, "overload_s", -1.0),
+        (Overload, "most_in_flight", 0),
+        (Overload, "calm_share", float("nan")),
+        (RetryStorm, "tries", 101),
+        (RetryStorm, "burst_s", 0.0),
+        (RetryStorm, "budget_share", -0.1),
+        (RetryStorm, "times_capacity", float("inf")),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused_wherever_they_come_from(kind, name, value):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        kind(**{name: value})
+    if value == value and abs(value) != float("inf"):  # JSON knows no others
+        with pytest.raises(msgspec.ValidationError, match=f"{name} must be"):
+            msgspec.convert({"kind": kind.__struct_config__.tag, name: value}, Overload | RetryStorm)
 
 
 # --- the pure figures ---------------------------------------------------------------------------------------------------

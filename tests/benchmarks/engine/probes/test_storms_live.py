@@ -136,6 +136,17 @@ def test_a_client_with_few_places_sends_no_more_at_once_and_tells_what_it_never_
     assert left.summary.conserved
 
 
+def test_without_light_load_there_is_a_verdict_and_no_time_of_recovery(tmp_path):
+    probe = Overload(
+        capacity_per_s=CAPACITY, times_capacity=3.0, calm_share=0.0, calm_s=0.0, overload_s=1.5, recovery_s=0.5
+    )
+    with simulator(*BOUNDED) as url:
+        told = verdict(run(tmp_path, url, probe))
+    assert told.verdict == "refused_clearly"
+    assert told.figures["recovery"].value is None
+    assert "Light load gave no baseline, so recovery was not timed." in told.reasons
+
+
 def test_a_runtime_that_answers_nothing_well_has_no_capacity_and_no_verdict(tmp_path):
     probe = Overload(measure_s=0.3, measure_clients=2)
     with simulator("--fault", "http_500=1") as url:
