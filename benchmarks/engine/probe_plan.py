@@ -159,7 +159,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     `after` is what the trouble is: `overload` (`storm_clients` at once for `storm_s`), `cancel_storm` (as many that leave
     after `leave_after_s`, again and again), or `restart`, which somebody else does within `storm_s`. Latency is back once
     `steady` requests in a row are within `back_within` times the p95 before; a reading once it is within
-    `reading_within` times its mean before.
+    `reading_within` times its mean before, for which it is watched `least_after_s` at the least.
     """
 
     after: str = "overload"
@@ -173,6 +173,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     storm_clients: int = 32
     storm_s: float = 10.0
     leave_after_s: float = 0.3
+    least_after_s: float = 10.0
     after_s: float = 60.0
     least_requests: int = 20
     steady: int = 5

@@ -69,13 +69,14 @@ class _Light:
             await self._asking.cell.pause(max(self._probe.light_every_s, pause_after_s(exchange)))
 
     def is_back(self, too_long: Callable[[], bool]) -> Callable[[], bool]:
-        """Whether the last few are as they were before, or the time is up."""
+        """Whether the last few are as they were before and the readings had their time, or the time is up."""
         probe, before = self._probe, quantile(np.array(self._took_s[BEFORE]), 0.95)
+        watched = self._asking.enough(AFTER, 0, probe.least_after_s, 1.0)
 
         def is_enough() -> bool:
             last = self._took_s[AFTER][-probe.steady :]
             steady = before is not None and len(last) == probe.steady and max(last) <= probe.back_within * before
-            return steady or too_long()
+            return (steady and watched()) or too_long()
 
         return is_enough
 

@@ -103,7 +103,9 @@ def test_the_cell_of_a_probe_keeps_the_targets_limits_and_what_protects_the_host
 
 
 def test_the_stored_file_gives_the_verdict_again(tmp_path):
-    probe = Recovery(before_s=0.3, storm_s=0.3, after_s=2.0, least_requests=3, storm_clients=4, light_every_s=0.01)
+    probe = Recovery(
+        before_s=0.3, least_after_s=0.0, storm_s=0.3, after_s=2.0, least_requests=3, storm_clients=4, light_every_s=0.01
+    )
     with simulator() as (url, model):
         left, verdict = run_probe(tmp_path, url, model, probe)
     again = verdict_of(read(write(left.columns)))

@@ -6,11 +6,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
+import msgspec
 import pytest
 
 from benchmarks.engine.probe_plan import Recovery
+from benchmarks.engine.probes.cells import probe_cell
 from benchmarks.engine.terms import NotReported, Outcome, Reading
-from tests.benchmarks.engine.plans import FAILED, S
+from benchmarks.engine.verdicts import verdict_of
+from tests.benchmarks.engine.loads.running import run_program
+from tests.benchmarks.engine.plans import FAILED, S, a_plan
 from tests.benchmarks.engine.probes.evidence import judged, request, run_probe
 from tests.benchmarks.engine.simulated import simulator
 
@@ -78,7 +82,14 @@ def test_power_is_back_when_a_reading_is_near_its_mean_before_and_memory_nobody_
     assert verdict.reasons == ("memory: nvml: not supported by this GPU.",)
 
 
-QUICK = {"before_s": 0.6, "storm_s": 1.0, "after_s": 10.0, "light_output_tokens": 2, "light_every_s": 0.01}
+QUICK = {
+    "before_s": 0.6,
+    "least_after_s": 0.0,
+    "storm_s": 1.0,
+    "after_s": 10.0,
+    "light_output_tokens": 2,
+    "light_every_s": 0.01,
+}
 
 
 @pytest.mark.parametrize("trouble", ["overload", "cancel_storm"])
@@ -107,3 +118,22 @@ def test_a_server_that_is_gone_and_comes_back_is_a_restart(tmp_path):
     assert verdict.verdict == "recovers", verdict
     assert verdict.figures["failed_during"].value > 0
     assert 0 < verdict.figures["back_to_latency"].value < 4
+
+
+def test_memory_and_power_of_the_simulated_card_come_back_after_a_storm(tmp_path):
+    """It holds 1.33 GiB for each of eight sequences, and gives them back two seconds after the last."""
+    probe = Recovery(before_s=6.0, storm_s=4.0, storm_clients=16, least_after_s=8.0, after_s=20.0)
+    with simulator() as (url, model):
+        made = a_plan(
+            base_url=url, model=model, gpu_metrics_url=f"{url}/gpu/metrics", max_requests=5000, max_tokens=10**6
+        )
+        plan = msgspec.structs.replace(probe_cell(made, probe), max_wall_s=60.0)
+        code, words, left = run_program(plan, tmp_path)
+    assert code == 0, words
+    verdict = verdict_of(left.columns)
+    assert verdict is not None
+    assert verdict.verdict == "recovers", verdict
+    found = {name.split()[0]: figure.value for name, figure in verdict.figures.items()}
+    assert found["back_to_memory"] is not None, verdict
+    assert 0 <= found["back_to_memory"] < 8
+    assert 0 <= found["back_to_power"] < 8
