@@ -1,8 +1,9 @@
 """`python -m benchmarks.engine.keeper`: starts one runtime, and sees to it that nothing of it outlives the worker.
 
 The first line of stdin says what to start; a line `stop`, or the end of stdin, which means that the worker is gone, ends
-the runtime: SIGTERM to its process group, SIGKILL after the grace. The keeper adopts whatever the runtime forks, so that a
-process which left the group is ended too. If the keeper itself is killed, the kernel kills the runtime's first process.
+the runtime: SIGTERM to its process group and to what left it, SIGKILL after the grace. The keeper adopts whatever the runtime
+forks, so that a process which left the group is ended too. If the keeper itself is killed, the kernel kills the runtime's first
+process.
 """
 
 from __future__ import annotations
@@ -112,6 +113,10 @@ class Keeper:
         rss_bytes, processes = self._memory()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, signal.SIGTERM)
+        for process in self._family():
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                if os.getpgid(process.pid) != self._child.pid:
+                    process.terminate()
         self._wait_until_none_left(grace_s)
         killed = self._kill()
         # Popen must not wait for a child that is reaped already.
@@ -136,6 +141,7 @@ class Keeper:
                     process.kill()
             time.sleep(TICK_S / 2)
             self._reap()
+        self._reap()  # no zombie is left to whoever adopts it
         return len(killed)
 
     def _family(self) -> list[psutil.Process]:
