@@ -207,13 +207,15 @@ def _check_storm(probe: Overload | RetryStorm) -> None:
 
 
 def for_endpoint(probe: Probe, *, slots: int | None, context_tokens: int | None) -> Probe:
-    """With what is known of the runtime: how many requests it runs at once, and how many tokens one may have. Lengths
-    that would not fit are made to: a made-up word may be two tokens of its tokeniser."""
+    """With what is known of the runtime, where the probe was not told otherwise: how many requests it runs at once, and
+    how many tokens one may have. Lengths that would not fit are made to: a made-up word may be two tokens of its
+    tokeniser."""
     if isinstance(probe, LimitsProbe):
-        return msgspec.structs.replace(probe, context_tokens=context_tokens)
+        known = context_tokens if probe.context_tokens is None else probe.context_tokens
+        return msgspec.structs.replace(probe, context_tokens=known)
     if not isinstance(probe, Cancellation):
         return probe
-    probe = msgspec.structs.replace(probe, slots=slots)
+    probe = msgspec.structs.replace(probe, slots=slots if probe.slots is None else probe.slots)
     if context_tokens is None:
         return probe
     room = context_tokens - TEMPLATE_TOKENS

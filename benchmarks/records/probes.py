@@ -21,6 +21,7 @@ from benchmarks.engine.probe_plan import (
     Probe,
     Recovery,
     RetryStorm,
+    for_endpoint,
     longest_s,
     name_of,
 )
@@ -152,12 +153,8 @@ def with_facts(probe: Probe, *, slots: int | None, context_tokens: int | None) -
     match probe:
         case Overload(capacity_per_s=None) | RetryStorm(capacity_per_s=None):
             return msgspec.structs.replace(probe, measure_clients=max(probe.measure_clients, slots or 0))
-        case Cancellation(slots=None):
-            return msgspec.structs.replace(probe, slots=slots)
-        case LimitsProbe(context_tokens=None):
-            return msgspec.structs.replace(probe, context_tokens=context_tokens)
         case _:
-            return probe
+            return for_endpoint(probe, slots=slots, context_tokens=context_tokens)
 
 
 def cost(probe: Probe, setting: int) -> Cost:
@@ -242,9 +239,10 @@ def _closed(clients: int, lasts_s: float) -> int:
 
 
 def _cancellation(probe: Cancellation, slots: int) -> Cost:
-    """Three moments of leaving: each try fills the slots again, and has one that waits and one that comes after."""
+    """Three moments of leaving: each try fills the slots, has one that waits and one that comes after, and asks each slot
+    once more to see that all of them are free."""
     tries = 3 * probe.tries
     largest = max(probe.fill_prompt_tokens, probe.prefill_prompt_tokens) + probe.fill_output_tokens
     return Cost(
-        requests=tries * (slots + 2), in_flight=slots + 2, seconds=longest_s(probe), largest_tokens=largest
+        requests=tries * (2 * slots + 2), in_flight=slots + 2, seconds=longest_s(probe), largest_tokens=largest
     )  # fmt: skip

@@ -51,7 +51,7 @@ def test_probes_read_back_as_they_were_kept_in_the_order_in_which_they_run() -> 
         ),
         (
             Cancellation(slots=4, tries=2, fill_prompt_tokens=10, fill_output_tokens=100, prefill_prompt_tokens=50),
-            Cost(requests=36, in_flight=6, seconds=longest_s(Cancellation(tries=2)), largest_tokens=150),
+            Cost(requests=60, in_flight=6, seconds=longest_s(Cancellation(tries=2)), largest_tokens=150),
         ),
         (
             LimitsProbe(context_tokens=100, over=1.5, rate_requests=20, small_prompt_tokens=8, small_output_tokens=2),
@@ -85,8 +85,11 @@ def test_tokens_are_of_the_workload_where_a_probe_sends_its_classes_and_else_its
 def test_what_is_registered_of_a_runtime_fills_in_only_what_was_left_open() -> None:
     facts = {"slots": 4, "context_tokens": 2048}
     for given, wanted in (
-        (Cancellation(), Cancellation(slots=4)),
-        (Cancellation(slots=2), Cancellation(slots=2)),
+        (Cancellation(), Cancellation(slots=4, prefill_prompt_tokens=744, fill_output_tokens=496)),
+        (
+            Cancellation(slots=2, fill_output_tokens=50, prefill_prompt_tokens=90),
+            Cancellation(slots=2, fill_output_tokens=50, prefill_prompt_tokens=90),
+        ),
         (LimitsProbe(), LimitsProbe(context_tokens=2048)),
         (LimitsProbe(context_tokens=512), LimitsProbe(context_tokens=512)),
         (Overload(measure_clients=2), Overload(measure_clients=4)),

@@ -127,7 +127,8 @@ def test_the_plan_of_a_probe_has_what_is_registered_of_the_runtime_and_no_guard_
         plans.cell_plan(cell=c, permit=leave) for c in grid.cells.order_by("position")
     )
     assert load.probe is None
-    assert (cancellation.probe, limits.probe) == (Cancellation(slots=4), LimitsProbe(context_tokens=2048))
+    fits = Cancellation(slots=4, prefill_prompt_tokens=744, fill_output_tokens=496)
+    assert (cancellation.probe, limits.probe) == (fits, LimitsProbe(context_tokens=2048))
     assert (cancellation.guard.max_error_share, cancellation.guard.max_p95_over_objective) == (None, None)
     assert cancellation.guard.max_temperature_c == load.guard.max_temperature_c
     assert (cancellation.max_requests, cancellation.max_tokens) == (9, 99)
