@@ -118,8 +118,8 @@ def _share(kind: str, words: _Words, version: str) -> tuple[float | None, bool]:
         "--gpu-memory-utilization", "--mem-fraction-static", "--free_gpu_memory_fraction",
         "--kv_cache_free_gpu_memory_fraction", "--cache-max-entry-count",
     )  # fmt: skip
-    if named is not None:
-        return named, True
+    if named is not None or not words.words:  # a line that was not recorded says nothing of defaults either
+        return named, named is not None
     if kind == "vllm":
         return (VLLM_SHARE_BEFORE if _before(version, VLLM_SHARE_CHANGED) else VLLM_SHARE), False
     return _LEFT.get(kind), False

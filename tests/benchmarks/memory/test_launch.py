@@ -68,6 +68,8 @@ def test_ollamas_context_is_of_one_slot_and_multiplies() -> None:
         ("vllm", "vllm serve M", "0.33.0", Launch(share=0.92, page_tokens=16)),
         ("vllm", "vllm serve M", "0.18.0", Launch(share=0.90, page_tokens=16)),
         ("vllm", "vllm serve M", "", Launch(share=0.92, page_tokens=16)),
+        ("vllm", "", "0.33.0", Launch(page_tokens=16)),
+        ("lmdeploy", "", "", Launch(share_of_free=True)),
         (
             "vllm",
             "vllm serve M --gpu-memory-utilization 0.8 --max-num-seqs 64 --max-model-len 16k -tp 2 --kv-cache-dtype fp8_e4m3",
