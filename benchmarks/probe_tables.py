@@ -24,7 +24,7 @@ UNITS = {
     "s/s": "s each second", "index": "",
 }  # fmt: skip
 SCALES = {"bytes": 1 / GIB, "share": 100.0}
-DIGITS = {"s": 3, "bytes": 2, "share": 1, "times": 2, "W": 1, "degC": 1, "1/s": 2, "s/s": 2, "index": 3}
+DIGITS = {"s": 3, "bytes": 2, "share": 1, "times": 2, "W": 1, "degC": 1, "1/s": 2, "s/s": 2, "index": 3, "attempts": 2}
 WAITING = {
     Cell.Status.PLANNED: "Planned", Cell.Status.QUEUED: "Waits", Cell.Status.RUNNING: "Running",
     Cell.Status.NOT_RUN: "Not run", Cell.Status.STOPPED: "Stopped", Cell.Status.INTERRUPTED: "Interrupted",

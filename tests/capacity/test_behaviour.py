@@ -166,15 +166,22 @@ def test_the_page_of_a_cell_shows_what_was_recorded_around_it_and_who_signed() -
     cell.attempts.update(
         conditions={
             "before": {"power": {"source": "grid", "on_battery": False}, "ambient_c": 21.0},
+            "after": {"power": {"source": "ups", "on_battery": True}, "at": "2026-11-14T10:02:00+00:00"},
+            "power_change": "It was mains, it is the UPS.",
             "cooling": {"waited_s": 12.0, "kv_capacity_tokens": 8192},
         }
     )
     html = " ".join(client_of(grid).get(reverse("cell-detail", args=[grid.pk, cell.pk])).content.decode().split())
     for name, value in (
-        ("Before power source", "grid"), ("Before power on battery", "no"), ("Before ambient", "21.0 °C"),
+        ("Power change", "It was mains, it is the UPS."),
         ("Waited", "12.0 s"), ("KV capacity", "8,192 tokens"), ("GPU power", "35.0 W"), ("VRAM used", "not recorded"),
     ):  # fmt: skip
         assert f"<dt>{name}</dt><dd>{value}</dd>" in html, name
+    for name, before, after in (
+        ("Power source", "grid", "ups"), ("Power on battery", "no", "yes"), ("Ambient", "21.0 °C", "not recorded"),
+        ("At", "not recorded", "14 Nov 2026, 10:02 UTC"),
+    ):  # fmt: skip
+        assert f'<th scope="row">{name}</th><td>{before}</td><td>{after}</td>' in html, name
     assert "Idle: steady" in html
     assert '<th scope="row">Short alone</th><td class="hr-num">40</td><td>ok 38, rejected 2</td>' in html
     assert "its worker had not enrolled" in html
