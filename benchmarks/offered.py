@@ -26,11 +26,13 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class StartedCell:
-    """A cell with what its worker kept of the runtime: asked, effective, ready_after_s, ended, log_tail where it failed."""
+    """A cell with what its worker kept of the runtime: asked, effective, ready_after_s, ended, log_tail where it failed.
+    `words` say what its setting means."""
 
     name: str
     setting: int
     runtime: dict[str, Any]
+    words: str
 
 
 class _Offers(msgspec.Struct, frozen=True):
@@ -93,7 +95,10 @@ def read_backs(grid: Grid, cell_id: int | None = None) -> list[StartedCell]:
         return []
     rows = grid.cells.filter(progress__has_key="runtime").order_by("position")
     rows = rows if cell_id is None else rows.filter(pk=cell_id)
-    return [StartedCell(str(cell).partition(" of grid")[0], cell.setting, cell.progress["runtime"]) for cell in rows]
+    words = managed_words(grid.runtime)
+    return [
+        StartedCell(str(cell).partition(" of grid")[0], cell.setting, cell.progress["runtime"], words) for cell in rows
+    ]
 
 
 def managed_words(runtime: Runtime) -> str:

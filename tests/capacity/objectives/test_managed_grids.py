@@ -160,7 +160,15 @@ def test_what_was_read_back_stands_on_the_result_and_what_is_not_told_reads_not_
     Cell.objects.filter(pk=first.pk).update(progress={"runtime": kept})
     stored.measure(grid)
     page = client.get(grid.get_absolute_url()).content.decode()
-    words = ["Runtime as started", ">77<", "not reported", "left to it", ">1024<", "VRAM back"]
+    words = [
+        "Runtime as started",
+        "Active sequences of llama.cpp, which it calls --parallel, -np (slots)",
+        ">77<",
+        "not reported",
+        "left to it",
+        ">1024<",
+        "VRAM back",
+    ]
     assert [word for word in words if word not in page] == []
     assert [row.setting for row in offered.read_backs(grid)] == [first.setting]
     assert offered.read_backs(grid, second.pk) == []
