@@ -24,10 +24,11 @@ LEAST_PER_BLOCK = 5
 
 
 class Trend(msgspec.Struct, frozen=True, kw_only=True):
-    """The slope in units per second, and its one-sided 95 % lower bound; None where `blocks` are too few for one."""
+    """The slope in units per second, and its one-sided 95 % bounds; None where `blocks` are too few for one."""
 
     slope: float | None
     lower: float | None
+    upper: float | None
     blocks: int
 
 
@@ -36,10 +37,11 @@ def trend(at_s: Floats, values: Floats) -> Trend:
     at_s, values = _medians(at_s, values)
     slopes = _slopes(at_s, values)
     if not slopes.size:
-        return Trend(slope=None, lower=None, blocks=len(at_s))
-    rank = lower_rank(len(at_s))
-    lower = None if rank is None or slopes.size < len(at_s) * (len(at_s) - 1) // 2 else float(slopes[rank - 1])
-    return Trend(slope=float(np.median(slopes)), lower=lower, blocks=len(at_s))
+        return Trend(slope=None, lower=None, upper=None, blocks=len(at_s))
+    rank, slope = lower_rank(len(at_s)), float(np.median(slopes))
+    if rank is None or slopes.size < len(at_s) * (len(at_s) - 1) // 2:
+        return Trend(slope=slope, lower=None, upper=None, blocks=len(at_s))
+    return Trend(slope=slope, lower=float(slopes[rank - 1]), upper=float(slopes[-rank]), blocks=len(at_s))
 
 
 @lru_cache(maxsize=256)

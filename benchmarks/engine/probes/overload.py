@@ -24,6 +24,8 @@ CALM, LOAD, AFTER = "calm", "overload", "after"
 FILLS_SHARE = 1 / 3
 # Slower growth is not told from a load just at capacity: the wait grows by (load / capacity - 1) seconds a second.
 LEAST_SLOPE = 0.05
+# Times that surely grew by less than this part of what the load beyond capacity would make them did not grow.
+FLAT_SHARE = 0.5
 MOST_FAILED_SHARE = 0.05
 GAVE_UP = (Outcome.FIRST_BYTE_TIMEOUT, Outcome.IDLE_TIMEOUT, Outcome.TOTAL_TIMEOUT)
 ENDED_BY_US = (Outcome.CANCELLED, Outcome.UNFINISHED)
@@ -102,11 +104,14 @@ def _word(probe: Overload, found: Storm, refusals: _Refusals, growth: Trend) -> 
         return "queues_without_bound", (
             f"Nothing was refused, and {gave_up} of {n} waited beyond the client's limits.",
         )
-    if growth.lower is None or growth.slope is None:
+    if growth.lower is None or growth.upper is None:
         return NOT_JUDGED, ("Too few answers came to tell whether their times grew.",)
     if grew:
         words = f"the time of a request grew by {growth.slope:.2f} s each second, at least {growth.lower:.2f} with 95 %"
         return "queues_without_bound", (f"Nothing was refused, and {words}.",)
+    if growth.upper >= max(LEAST_SLOPE, (probe.times_capacity - 1) * FLAT_SHARE):
+        wide = f"times may have grown by anything from {growth.lower:.2f} to {growth.upper:.2f} s each second"
+        return NOT_JUDGED, (f"Nothing was refused, and {wide}: the load was too short to tell.",)
     rate = found.answered_in_it / found.lasted_s
     return "kept_up", (f"Nothing was refused, times did not grow, {rate:.3g} answers came per second.",)
 
@@ -137,6 +142,7 @@ def _figures(columns: Columns, probe: Overload, found: Storm, refusals: _Refusal
         "retry_after": seconds_of(quantile(stated, 0.50), len(stated)),
         "wait_growth": Figure(value=growth.slope, unit="s/s", n=growth.blocks),
         "wait_growth_at_least": Figure(value=growth.lower, unit="s/s", n=growth.blocks),
+        "wait_growth_at_most": Figure(value=growth.upper, unit="s/s", n=growth.blocks),
         "answer_time_calm_p95": seconds_of(quantile(found.calm.took_s, 0.95), len(found.calm)),
         "answer_time_p95": seconds_of(quantile(load.took_s[load.ok], 0.95), int(load.ok.sum())),
         "most_in_flight": Figure(value=_most_in_flight(columns), unit="requests"),
