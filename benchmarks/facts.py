@@ -106,7 +106,10 @@ def _only_probed(facts: dict[str, Any], gpus: list[dict[str, Any]]) -> list[Fact
     }
     rows = [(words, _text(facts.get(key))) for key, words in names.items()]
     rows += [("NVIDIA driver", _text(gpus[0].get("driver")))] if gpus else []
-    rows += [(f"UUID of GPU {i}", _text(gpu.get("uuid"))) for i, gpu in enumerate(gpus)]
+    of_each = {"uuid": "UUID", "vbios": "VBIOS", "ecc": "ECC", "mig": "MIG", "slowdown_c": "Slowdown threshold in °C"}
+    rows += [
+        (f"{words} of GPU {i}", _text(gpu.get(key))) for i, gpu in enumerate(gpus) for key, words in of_each.items()
+    ]
     return [FactPair(name, "not asked for", value, False) for name, value in rows if value]
 
 

@@ -183,7 +183,9 @@ class RuntimeForm(GeometryFields, SlugMixin, RuntimeModelForm):
         label="Endpoint", help_text="Base address without /v1, such as http://127.0.0.1:8080. Load goes nowhere else."
     )
     metrics_url = AddressField(
-        label="Runtime metrics", required=False, help_text="Prometheus text, such as http://127.0.0.1:8080/metrics."
+        label="Runtime metrics",
+        required=False,
+        help_text="Prometheus text or JSON, such as http://127.0.0.1:8080/metrics or Ollama's /api/ps.",
     )
     gpu_metrics_url = AddressField(
         label="GPU metrics", required=False, help_text="A DCGM exporter, where NVML is not read on the host itself."
