@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from benchmarks import around, offered, probe_tables, queries
+from benchmarks import around, offered, probe_tables, queries, signing
 from benchmarks.access import EVERYONE, allow, person
 from benchmarks.models import Cell
 
@@ -22,6 +22,7 @@ def cell_detail(request: HttpRequest, pk: int, cell_id: int) -> HttpResponse:
         "grid": grid,
         "cell": cell,
         "found": found,
+        "signature_holds": found.evidence_sha256 is not None and signing.evidence_is_signed(cell.evidence),
         "status": Cell.Status(cell.status).label,
         "line": probe_tables.line(found) if cell.probe else None,
         "told": probe_tables.told(found),

@@ -16,7 +16,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Q, QuerySet
 
-from benchmarks import queries
+from benchmarks import queries, signing
 from benchmarks.engine.summary import summarise
 from benchmarks.engine.summary_types import as_json
 from benchmarks.engine.verdicts import verdict_of
@@ -30,12 +30,13 @@ from benchmarks.records.probes import verdict_json
 @dataclass(frozen=True, slots=True)
 class Recomputed:
     """One cell. `wrong` says why there is nothing to compare with; `summary` is None then. Of a behaviour probe it is the
-    verdict."""
+    verdict. `signed_by` is the worker's key, as it stands on pages; empty where nobody signed."""
 
     cell: Cell
     summary: dict[str, object] | None
     found: tuple[Difference, ...]
     wrong: str = ""
+    signed_by: str = ""
 
     @property
     def changed(self) -> list[Difference]:
@@ -59,10 +60,11 @@ class Command(BaseCommand):
 
     def handle(self, *, grid: list[int], check: bool, **options: Any) -> None:
         cells = _cells(grid, every=options["all"])
-        bad = count = grown = 0
+        bad = count = grown = signed = 0
         for one in _recomputed(cells):
             count += 1
             grown += bool(one.grown)
+            signed += bool(one.signed_by)
             bad += bool(one.wrong or one.changed)
             if options["json"]:
                 self.stdout.write(json.dumps(_line(one)))
@@ -72,6 +74,7 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"{count} cells recomputed, {bad} differ, {grown} have fields that are newer than they are."
             )
+            self.stdout.write(f"{signed} are signed by the key of their host's worker, {count - signed} are not.")
         if check and bad:
             sys.exit(1)
 
@@ -89,7 +92,7 @@ def _cells(numbers: list[int], *, every: bool) -> QuerySet[Cell]:
     if missing := [number for number in numbers if number not in known]:
         raise CommandError(f"There is no grid {missing[0]}.")
     told = Q(summary__isnull=False) | Q(verdict__isnull=False)
-    cells = Cell.objects.filter(told).select_related("evidence").order_by("grid_id", "position")
+    cells = Cell.objects.filter(told).select_related("evidence__key", "grid").order_by("grid_id", "position")
     return cells if every else cells.filter(grid_id__in=numbers)
 
 
@@ -106,13 +109,18 @@ def _recompute(cell: Cell) -> Recomputed:
         return Recomputed(cell, None, (), wrong="its evidence is not here")
     if sha256(content) != cell.evidence.sha256:
         return Recomputed(cell, None, (), wrong="its evidence is not what was stored: the digest differs")
+    # One row for both ways, so that neither asks for the grid again.
+    cell.evidence.cell = cell
+    if cell.evidence.signature and not signing.evidence_is_signed(cell.evidence):
+        return Recomputed(cell, None, (), wrong="its signature is not by the key of its host's worker")
+    signed_by = str(cell.evidence.key) if cell.evidence.signature else ""
     try:
         columns = parquet.read(content)
     except parquet.WrongSchemaError as error:
         return Recomputed(cell, None, (), wrong=f"its evidence cannot be read: {error}")
     verdict = verdict_of(columns)
     again = as_json(summarise(columns, columns.plan)) if verdict is None else verdict_json(verdict)
-    return Recomputed(cell, again, differences(cell.summary or cell.verdict or {}, again))
+    return Recomputed(cell, again, differences(cell.summary or cell.verdict or {}, again), signed_by=signed_by)
 
 
 def _line(one: Recomputed) -> dict[str, object]:
@@ -120,6 +128,7 @@ def _line(one: Recomputed) -> dict[str, object]:
         "grid": one.cell.grid_id,
         "cell": one.cell.pk,
         "wrong": one.wrong,
+        "signed_by": one.signed_by,
         "changed": [str(difference) for difference in one.changed],
         "grown": [difference.field for difference in one.grown],
         "summary": one.summary,

@@ -68,6 +68,7 @@ def test_what_a_worker_recorded_is_what_its_evidence_gives(grid):
     columns = from_frames([a_header(), *records, Window(start_ns=0, end_ns=S), end])
     assert made.record(made.claim(grid), summarise(columns, columns.plan), content=write(columns))
     words = "1 cells recomputed, 0 differ, 0 have fields that are newer than they are.\n"
+    words += "0 are signed by the key of their host's worker, 1 are not.\n"
     assert recompute(grid.pk, "--check") == (0, words, "")
 
 
@@ -91,6 +92,7 @@ def test_a_summary_of_an_older_schema_has_grown_and_does_not_differ(grid):
     stored = json.loads((OLD / "schema1_summary.json").read_text())
     keep(grid.cells.first(), (OLD / "schema1_cell.parquet").read_bytes(), stored)
     words = "1 cells recomputed, 0 differ, 1 have fields that are newer than they are.\n"
+    words += "0 are signed by the key of their host's worker, 1 are not.\n"
     assert recompute("--all", "--check") == (0, words, "")
 
 
