@@ -35,6 +35,7 @@ def demo_plan(endpoint: str, version: str) -> Plan:
         window_s=5.0,
         warmup_s=0.5,
         grid_name="Demonstration",
+        probes={"limits": {"rate_requests": "20"}},
     )
 
 
