@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks import leftovers, managed, runs
+from benchmarks import claims, leftovers, managed, runs
 from benchmarks.engine.plan import ReadBack
 from benchmarks.engine_child import Watch
 from benchmarks.leftovers import State
@@ -200,6 +200,18 @@ def test_a_stop_while_the_runtime_starts_ends_it_at_once(host):
     assert time.monotonic() - began < 15
     cell.refresh_from_db()
     assert (cell.status, "Stopped by" in cell.reason, listens(host.port)) == ("not_run", True, False)
+
+
+def test_an_attempt_that_was_taken_over_ends_its_runtime_and_leaves_the_cell_alone(host):
+    host.offer("never", ready_within_s=60)
+    grid = host.grid(settings=(2,))
+    taken = claim(grid)
+    claims.interrupt(claim=taken, reason="silent")
+    cell = Cell.objects.select_related("grid__runtime", "grid__hardware").get(pk=taken.cell_id)
+    with managed.runtime(taken, cell, host.folder) as running:
+        assert not running.ready
+    cell.refresh_from_db()
+    assert (cell.status, cell.grid.status, listens(host.port)) == ("queued", "running", False)
 
 
 def test_what_ran_before_is_stopped_once_and_comes_back_when_the_grid_is_over(host):
