@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from benchmarks import claims, leftovers, managed, runs
+from benchmarks.engine.keeper import started_tick
 from benchmarks.engine.plan import ReadBack
 from benchmarks.engine_child import Watch
 from benchmarks.leftovers import State
@@ -175,17 +176,21 @@ def test_nothing_that_the_runtime_forked_is_left(host, monkeypatch, misbehaviour
     assert (ended["left"], ended["killed"] > 0) == (0, "deaf" in misbehaviour)
 
 
-def test_a_runtime_that_ends_during_the_cell_is_told_with_its_last_words(host):
-    host.offer()
+@pytest.mark.parametrize("victim", ["runtime", "keeper"])
+def test_a_runtime_that_ends_during_the_cell_is_told_with_its_last_words_and_leaves_nothing(host, victim):
+    host.offer("away")
     told = []
 
     def kill(running: managed.Running) -> None:
-        psutil.Process(leftovers.read().pid).kill()
+        process = psutil.Process(leftovers.read().pid)
+        (process if victim == "runtime" else process.parent()).kill()
         time.sleep(0.5)
         told.append(running.finish(Watch()))
 
     one_cell(host, host.grid(settings=(2,)), kill)
     assert told[0].startswith("The runtime ended during the cell. It said: loading")
+    assert [pid for pid in host.children() if started_tick(pid)] == []
+    assert len(host.children()) == 1
 
 
 def test_a_stop_while_the_runtime_starts_ends_it_at_once(host):
