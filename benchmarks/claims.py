@@ -16,7 +16,7 @@ from django.utils import timezone
 from benchmarks import audit, enrolling, gates, probe, searching, signing
 from benchmarks.models import Attempt, Authorization, Cell, Grid
 from benchmarks.permits import Refusal, in_force, vouched, worker_permit
-from benchmarks.queries import plan_changed
+from benchmarks.queries import database_now, plan_changed
 from benchmarks.records.modes import Mode
 
 MOST_INTERRUPTIONS = 5
@@ -97,7 +97,8 @@ def beat(*, claim: Claim, progress: dict[str, object]) -> Pulse:
     if grid.stop_requested or grid.status not in OPEN:
         return Pulse(stop=grid.stop_requested or "cancel", reason=grid.stop_reason)
     leave = grid.authorizations.filter(grid_digest=grid.digest).first()
-    if leave is None or not in_force(leave, now):
+    # It ends by whichever clock is later, so that a host's clock that was set back does not prolong it.
+    if leave is None or not in_force(leave, now) or database_now() >= leave.valid_until:
         return Pulse(stop="cancel", reason=f"Authorisation {leave or ''} ended or was revoked during the run.")
     if plan_changed(grid):
         return Pulse(stop="cancel", reason=f"The plan changed after authorisation {leave} was given, during the run.")

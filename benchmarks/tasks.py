@@ -105,9 +105,11 @@ def sweep() -> None:
 
 @shared_task(name="benchmarks.tasks.probe_hardware")
 def probe_hardware(slug: str) -> None:
-    """Stores what this host is, beside what a person declared."""
+    """Stores what this host is, beside what a person declared, and what still lies in its spool: a worker that starts is
+    asked for this, and again each minute, and a worker of its own host alone runs no sweep."""
     if not serves(slug):
         return
+    _deliver()
     hardware = Hardware.objects.filter(slug=slug).first()
     if hardware is None:
         return
@@ -212,7 +214,8 @@ def resting() -> bool:
         rested_s = time.time() - _rest_file().stat().st_mtime
     except FileNotFoundError:
         return False
-    return rested_s < float(settings.STALE_AFTER_S)
+    # A file of the future is of a clock that was set back since.
+    return 0 <= rested_s < float(settings.STALE_AFTER_S)
 
 
 def _rest_file() -> Path:

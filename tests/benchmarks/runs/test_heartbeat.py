@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from benchmarks import claims, engine_child, queries, runs, tasks
+from benchmarks import claims, engine_child, permits, queries, runs, tasks
 from benchmarks.models import Attempt, Cell, Grid
 from tests.benchmarks.runs import protected
 from tests.benchmarks.runs.made import claim, record, running_grid, states
@@ -51,6 +51,29 @@ def test_a_worker_beats_as_often_as_the_setting_says_and_once_at_the_end(setting
     assert Grid.objects.get(pk=grid.pk).progress_version - before in beats
 
 
+@pytest.mark.parametrize("set_back_by", [timedelta(0), timedelta(days=1)])
+def test_a_clock_that_is_set_back_does_not_prolong_an_authorisation(monkeypatch, set_back_by):
+    grid = running_grid(settings=(1,), class_names=("short",))
+    taken = claim(grid)
+    assert claims.beat(claim=taken, progress={}) == claims.Pulse()
+    ended = protected.LATE + timedelta(seconds=1)
+    monkeypatch.setattr(claims, "database_now", lambda: ended)
+    monkeypatch.setattr(claims.timezone, "now", lambda: ended - set_back_by)
+    assert claims.beat(claim=taken, progress={}).stop == "cancel"
+
+
+def test_an_attempt_during_which_the_clock_was_set_back_gives_no_minutes_back():
+    grid = running_grid(settings=(1, 2, 3), class_names=("short",))
+    for minutes in (-600, 30, 29):
+        taken = claim(grid)
+        record(taken)
+        began = Attempt.objects.get(cell_id=taken.cell_id).started_at
+        Attempt.objects.filter(cell_id=taken.cell_id).update(ended_at=began + timedelta(minutes=minutes))
+    found = permits.permit(grid, setting=1, at=timezone.now())
+    assert isinstance(found, permits.Permit)
+    assert found.seconds_left == 60.0
+
+
 @pytest.mark.parametrize("answers", [True, False])
 @pytest.mark.parametrize(("share", "out_of_touch"), [(0.0, False), (0.45, False), (0.5, True), (0.9, True)])
 def test_half_of_the_stale_time_without_a_heartbeat_is_out_of_touch(settings, answers, share, out_of_touch):
@@ -66,7 +89,7 @@ def test_half_of_the_stale_time_without_a_heartbeat_is_out_of_touch(settings, an
     assert (watch.heard_at > heard_at) is answers
 
 
-@pytest.mark.parametrize(("age", "rests"), [(None, False), (0.0, True), (0.9, True), (1.1, False)])
+@pytest.mark.parametrize(("age", "rests"), [(None, False), (0.0, True), (0.9, True), (1.1, False), (-500.0, False)])
 def test_a_worker_that_was_out_of_touch_starts_no_cell_until_others_had_their_time(settings, tmp_path, age, rests):
     settings.VAR, settings.STALE_AFTER_S = tmp_path, 1000.0
     (tmp_path / "cells").mkdir()
