@@ -20,7 +20,7 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import ptag
 
-from benchmarks import drafts, grid_tables, offered, plans, probe_tables, queries, runs, tasks
+from benchmarks import drafts, grid_tables, offered, plans, probe_tables, queries, runs, surroundings, tasks
 from benchmarks.access import AUTHORIZE, EVERYONE, OPERATE, RUN, STOP, allow, confirmed_by_password, person, posted
 from benchmarks.gates import NOT_SAFE
 from benchmarks.models import Authorization, Cell, Conditions, Grid
@@ -186,7 +186,8 @@ def grid_conditions(request: HttpRequest, pk: int, phase: str) -> HttpResponse:
         raise Http404("Conditions are recorded before and after.")
     kept = grid.conditions.filter(phase=phase).select_related("recorded_by").first()
     refused = "" if kept else _conditions_refusal(grid, phase)
-    form = ConditionsForm(posted(request), initial={"at": timezone.localtime()} | _room_before(grid))
+    known = _room_before(grid) | surroundings.suggested(grid, at=timezone.now())
+    form = ConditionsForm(posted(request), initial={"at": timezone.localtime()} | known)
     if request.method == "POST" and (kept or refused):
         form.add_error(None, refused or "These conditions are recorded already.")
     elif request.method == "POST" and form.is_valid():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime, timedelta
 from types import TracebackType
 
 import msgspec
@@ -12,9 +13,10 @@ from django.utils import timezone
 from benchmarks.claims import Claim
 from benchmarks.conditions import clocks, snapshot
 from benchmarks.conditions.snapshot import Power, Snapshot
-from benchmarks.models import Attempt
+from benchmarks.models import Attempt, Grid
 
 POLL_S = 1.0
+FRESH = timedelta(hours=1)
 
 
 def read() -> Snapshot:
@@ -30,6 +32,25 @@ def power() -> Power:
 def keep(claim: Claim, conditions: dict[str, object]) -> None:
     """Beside the attempt, whatever becomes of it."""
     Attempt.objects.filter(cell_id=claim.cell_id, number=claim.attempt).update(conditions=conditions)
+
+
+def suggested(grid: Grid, *, at: datetime) -> dict[str, object]:
+    """What a worker read on the grid's host within the last hour, as fields for a person to confirm; what it could not
+    read is not there."""
+    recent = Attempt.objects.filter(cell__hardware_id=grid.hardware_id, started_at__gt=at - FRESH).exclude(
+        conditions={}
+    )
+    attempt = recent.order_by("-started_at").first()
+    read_last = (attempt.conditions.get("after") or attempt.conditions.get("before")) if attempt else None
+    if not read_last:
+        return {}
+    found = msgspec.convert(read_last, Snapshot)
+    told: dict[str, object] = {"notes": f"Read by the worker at {found.at[:16]} UTC: power {snapshot.words(found)}."}
+    if found.power_source is not None:
+        told |= {"power_source": found.power_source, "ups_on_battery": found.power_source == "ups"}
+    if found.room_c is not None:
+        told |= {"ambient_c": found.room_c, "ambient_source": "sensor"}
+    return told
 
 
 class Around:

@@ -9,14 +9,15 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from django.utils import timezone
 
-from benchmarks import claims, comparable, probe, runs, tasks, worker
+from benchmarks import claims, comparable, probe, runs, surroundings, tasks, worker
 from benchmarks.conditions import clocks
 from benchmarks.models import Attempt, Cell, Grid
 from benchmarks.records.calibration import Limits
@@ -232,3 +233,27 @@ def test_a_wall_clock_that_was_set_during_the_cell_is_told_and_moves_no_duration
     assert states(grid) == ["measured"]
     assert kept.get("clock_step_s") == (None if told is None else pytest.approx(told, abs=1.0))
     assert ("clock" in kept) is (told is not None)
+
+
+def test_the_form_suggests_what_the_worker_read_within_the_hour_and_nothing_older(supply):
+    grid = running_grid(settings=(1,), class_names=("short",))
+    taken = claim(grid)
+    assert surroundings.suggested(grid, at=timezone.now()) == {}
+    supply.supplies["office"] = dict(BATTERY)
+    surroundings.keep(taken, {"before": msgspec.to_builtins(surroundings.read())})
+    found = surroundings.suggested(grid, at=timezone.now())
+    assert (found["power_source"], found["ups_on_battery"]) == ("ups", True)
+    assert str(found["notes"]).endswith("UTC: power UPS on battery (office).")
+    assert surroundings.suggested(grid, at=timezone.now() + surroundings.FRESH + timedelta(seconds=5)) == {}
+
+
+def test_the_conditions_page_is_filled_in_with_it(supply, client):
+    grid = running_grid(settings=(1,), class_names=("short",))
+    taken = claim(grid)
+    supply.supplies["office"] = dict(BATTERY)
+    surroundings.keep(taken, {"before": msgspec.to_builtins(surroundings.read())})
+    client.force_login(factories.make_user(grid.team, "operator"))
+    Grid.objects.filter(pk=grid.pk).update(status="stopped", finished_at=timezone.now())
+    page = client.get(f"/grids/{grid.pk}/conditions/after/").content.decode()
+    assert "Read by the worker at " in page
+    assert '<option value="ups" selected>' in page
