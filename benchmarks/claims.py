@@ -97,7 +97,7 @@ def beat(*, claim: Claim, progress: dict[str, object]) -> Pulse:
     if grid.stop_requested or grid.status not in OPEN:
         return Pulse(stop=grid.stop_requested or "cancel", reason=grid.stop_reason)
     leave = grid.authorizations.filter(grid_digest=grid.digest).first()
-    # It ends by whichever clock is later, so that a host's clock that was set back does not prolong it.
+    # It has ended once either clock says so: a host's clock that was set back does not prolong it.
     if leave is None or not in_force(leave, now) or database_now() >= leave.valid_until:
         return Pulse(stop="cancel", reason=f"Authorisation {leave or ''} ended or was revoked during the run.")
     if plan_changed(grid):

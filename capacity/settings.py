@@ -117,8 +117,8 @@ HOST_FILE = Path(env.str("HEADROOM_HOST_FILE", default="/etc/headroom/worker.tom
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 TARGET_HOSTS = env.list("HEADROOM_TARGET_HOSTS", default=list(LOOPBACK_HOSTS))
 # Where a UPS daemon (Network UPS Tools) may listen, on the host of the worker; its silence is told only where it is named.
-NUT_ASKED_FOR = "HEADROOM_NUT" in os.environ
-NUT = env.str("HEADROOM_NUT", default="127.0.0.1:3493")
+NUT_ASKED_FOR = bool(env.str("HEADROOM_NUT", default=""))
+NUT = env.str("HEADROOM_NUT", default="") or "127.0.0.1:3493"
 # Cores of this host that load generators pin themselves to, such as "2,3"; empty pins nothing.
 CLIENT_CPUS = env.list("HEADROOM_CLIENT_CPUS", cast=int, default=[])
 CLIENT_REALTIME = env.bool("HEADROOM_CLIENT_REALTIME", default=False)

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PURE = (
     "benchmarks.stats", "benchmarks.engine", "benchmarks.memory", "benchmarks.runtimes", "benchmarks.imports",
-    "benchmarks.simulator", "benchmarks.records",
+    "benchmarks.simulator", "benchmarks.records", "benchmarks.conditions",
     "capacity.assessment", "capacity.controls", "capacity.planning", "capacity.statement",
 )  # fmt: skip
 FORBIDDEN = {"django", "celery", "redis", "psycopg", "pandas", "plotly", "kombu", "environ", "whitenoise"}
