@@ -53,6 +53,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     sliding_window_pattern: LayerNumber | str = None
     attention_chunk_size: Length = None
     no_rope_layers: Numbers = None
+    no_rope_layer_interval: LayerNumber = None
     num_kv_shared_layers: Least0 = None
 
     kv_lora_rank: Number = None

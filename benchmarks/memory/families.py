@@ -1,6 +1,7 @@
 """Model families of config.json by their model_type: which of their layers keep what. A type that is not here is not known.
 
-Read in the configuration and modelling code of transformers. Where a family's class fills in another head width or number
+Read in the configuration code of transformers 5.24.0; chatglm and kimi_k2 are not part of it and stand here by the fields that
+their publishers use. Where a family's class fills in another head width or number
 of KV heads than the fields beside it suggest, a file that leaves the field out is refused.
 """
 
@@ -33,9 +34,9 @@ class Family:
 
 
 _PLAIN, _OLD, _OWN_WIDTH = Family(), Family(heads_for_kv=True), Family(head_dim_needed=True)
-_WINDOWED = Family(all_windows=True)
+_WINDOWED, _WINDOW_SAID = Family(all_windows=True), Family(all_windows=True, window_needed=True)
 ATTENTION: dict[str, Family] = {
-    "llama": _OLD, "mistral": Family(all_windows=True, window_needed=True), "ministral": _WINDOWED,
+    "llama": _OLD, "mistral": _WINDOW_SAID, "ministral": _WINDOW_SAID,
     "mixtral": _WINDOWED, "starcoder2": _WINDOWED,
     "phi3": Family(all_windows=True, heads_for_kv=True), "phimoe": _WINDOWED, "phi": _OLD,
     "qwen2": _PLAIN, "qwen2_moe": _PLAIN, "qwen2_vl": _PLAIN, "qwen2_5_vl": _PLAIN, "qwen2_vl_text": _PLAIN,
@@ -48,8 +49,8 @@ ATTENTION: dict[str, Family] = {
     "olmo": _OLD, "olmo2": _OLD, "olmo3": Family(full_every=4, heads_for_kv=True), "olmoe": _OLD,
     "llama4_text": Family(full_every=4, head_dim_needed=True),
     "stablelm": _PLAIN, "granite": _OLD, "granitemoe": _OLD, "nemotron": _PLAIN, "smollm3": _PLAIN, "arcee": _PLAIN,
-    "glm": _OWN_WIDTH, "glm4": _OWN_WIDTH, "glm4_moe": _OWN_WIDTH, "internlm2": _PLAIN, "internlm3": _PLAIN,
-    "exaone4": _PLAIN, "ernie4_5": _OWN_WIDTH, "ernie4_5_moe": _PLAIN, "seed_oss": _OWN_WIDTH,
+    "glm": _OWN_WIDTH, "glm4": _OWN_WIDTH, "glm4_moe": _OWN_WIDTH, "internlm3": _PLAIN,
+    "exaone4": Family(window_needed=True), "ernie4_5": _OWN_WIDTH, "ernie4_5_moe": _PLAIN, "seed_oss": _OWN_WIDTH,
     "gpt_neox": _OLD, "opt": _OLD, "gpt2": _OLD, "bloom": _OLD,
 }  # fmt: skip
 """Multi-head, grouped-query and multi-query attention under the usual field names, with windows or without."""
@@ -129,17 +130,17 @@ def _windows(config: Config, family: Family, total: int) -> list[int | None]:
 
 def _patterned(config: Config, family: Family, total: int, window: int) -> list[int | None]:
     """Where no layer_types are given: the family's own rule."""
-    if config.no_rope_layers:
+    if config.model_type == "llama4_text" and config.no_rope_layers:
         if len(config.no_rope_layers) != total:
             raise UnknownGeometryError(f"no_rope_layers names {len(config.no_rope_layers)} of {total} layers.")
         return [window if rope else None for rope in config.no_rope_layers]
     if family.all_windows:
         return [window] * total
-    if config.use_sliding_window:
+    if config.use_sliding_window and config.model_type in _IGNORES_WINDOW:
         first = need(config, "max_window_layers")
         return [window if index >= first else None for index in range(total)]
     pattern = config.sliding_window_pattern
-    every = pattern if isinstance(pattern, int) else family.full_every
+    every = pattern if isinstance(pattern, int) else config.no_rope_layer_interval or family.full_every
     if isinstance(pattern, str) or every is None:
         # Some files name a window that their family never uses; without layer_types that cannot be told.
         if config.model_type in _IGNORES_WINDOW and pattern is None:

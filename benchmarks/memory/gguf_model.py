@@ -1,4 +1,7 @@
-"""From the head of a GGUF file to the layers that llama.cpp makes of it. An architecture that is not here is not known."""
+"""From the head of a GGUF file to the layers that llama.cpp makes of it. An architecture that is not here is not known.
+
+Read in llama.cpp as llama-cpp-python 0.3.36 carries it.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +137,7 @@ def _quotient(said: Said, heads: int) -> int:
 
 def _windows(said: Said, total: int) -> list[int | None]:
     every = WINDOWED.get(said.architecture)
-    if every is None:
+    if every is None or (said.architecture == "gemma3" and not said.maybe("attention.sliding_window", 1 << 40)):
         return [None] * total
     window = said.need("attention.sliding_window", 1 << 40)
     pattern = said.find("attention.sliding_window_pattern")

@@ -79,6 +79,12 @@ def test_bytes_of_one_token(name: str, fields: dict[str, object], bytes_per_toke
         ),
         ({**LLAMA_8B, "model_type": "llama4_text", "head_dim": 128, "attention_chunk_size": 8192}, 8, 24, 8192),
         (
+            {**LLAMA_8B, "model_type": "llama4_text", "head_dim": 128, "attention_chunk_size": 8192, "no_rope_layer_interval": 2},
+            16,
+            16,
+            8192,
+        ),
+        (
             {**LLAMA_8B, "model_type": "llama4_text", "head_dim": 128, "attention_chunk_size": 8192,
              "no_rope_layers": [1, 0] * 16},
             16, 16, 8192,
@@ -144,6 +150,8 @@ def test_a_state_is_constant_for_each_sequence(fields: dict[str, object], attend
         ({k: v for k, v in {**LLAMA_8B, "model_type": "qwen2"}.items() if k != "num_key_value_heads"}, "no num_key_value_heads"),
         ({**LLAMA_8B, "model_type": "qwen3"}, "says no head_dim"),
         ({**LLAMA_8B, "model_type": "mistral"}, "says no sliding_window"),
+        ({**LLAMA_8B, "model_type": "exaone4"}, "says no sliding_window"),
+        ({**LLAMA_8B, "model_type": "smollm3", "sliding_window": 4096, "use_sliding_window": True}, "not said by layer_types"),
         ({k: v for k, v in GEMMA.items() if k != "sliding_window"}, "says no sliding_window"),
         ({**GEMMA, "layer_types": ["full_attention"]}, "layer_types names 1 of 26 layers"),
         ({**GEMMA, "layer_types": ["ring_attention"] * 26}, "not known: ring_attention"),

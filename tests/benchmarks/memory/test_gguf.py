@@ -73,6 +73,7 @@ def test_bytes_that_end_inside_the_metadata_are_refused(tiny: Path) -> None:
         ("phi3", {**LLAMA, "attention__sliding_window": 2047}, 32, 0),
         ("gpt-oss", WIDE, 16, 16),
         ("gemma3", WIDE, 5, 27),
+        ("gemma3", LLAMA, 32, 0),
         ("gemma3", {**WIDE, "attention__sliding_window_pattern": [True] * 31 + [False]}, 1, 31),
         ("gemma3", {**WIDE, "attention__sliding_window_pattern": 4}, 8, 24),
     ],
