@@ -11,7 +11,7 @@ import os
 import msgspec
 from django.db.models import F, QuerySet
 
-from benchmarks import plans, probe, surroundings
+from benchmarks import host_file, probe, surroundings
 from benchmarks.claims import Claim
 from benchmarks.conditions import alike, snapshot
 from benchmarks.conditions.alike import Facts, Value
@@ -86,7 +86,7 @@ def _runtime_facts(runtime: Runtime, *, managed: bool) -> dict[str, Value]:
     """What the endpoint says of itself. One that is silent is left to the engine, and one that is started later to that."""
     if managed:
         return {}
-    key = os.environ.get(plans.key_variable(runtime.api_key_name), "") if runtime.api_key_name else ""
+    key = os.environ.get(host_file.key_variable(runtime.api_key_name), "") if runtime.api_key_name else ""
     found = look.look_at(runtime.endpoint, runtime.kind, api_key=key)
     if not found.reachable:
         return {}

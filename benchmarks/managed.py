@@ -26,7 +26,7 @@ import psutil
 from django.conf import settings
 from django.db import DatabaseError
 
-from benchmarks import claims, engine_child, host_file, leftovers, plans, preflight, probe
+from benchmarks import claims, engine_child, host_file, leftovers, preflight, probe
 from benchmarks.claims import Claim
 from benchmarks.engine import nvml_calls
 from benchmarks.engine.host import listener
@@ -225,7 +225,7 @@ class Running:
     def _read_back(self, profile: LaunchProfile, wanted: Asked) -> None:
         assert self._kept is not None
         runtime = self._grid.runtime
-        key = os.environ.get(plans.key_variable(runtime.api_key_name), "") if runtime.api_key_name else ""
+        key = os.environ.get(host_file.key_variable(runtime.api_key_name), "") if runtime.api_key_name else ""
         found = launch.effective(profile.kind, look.look_at(runtime.endpoint, profile.kind, api_key=key))
         self._effective = found
         self.facts["effective"] = msgspec.to_builtins(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -22,6 +21,7 @@ from benchmarks.engine.plan import (
     Quantiles,
 )
 from benchmarks.engine.probes.cells import probe_cell
+from benchmarks.host_file import key_variable
 from benchmarks.models import Cell, Dialect, Grid, LengthClass, Workload
 from benchmarks.permits import Permit
 from benchmarks.queries import MIXED, limits_of, probe_of, terms
@@ -98,11 +98,6 @@ def trace_offsets_s(workload: Workload) -> Sequence[float]:
 def client_cpus() -> tuple[int, ...]:
     """The cores of this host that load generators pin themselves to; empty pins nothing."""
     return tuple(settings.CLIENT_CPUS)
-
-
-def key_variable(name: str) -> str:
-    """Environment variable of the worker that holds the named API key; a name can reach no other variable."""
-    return f"HEADROOM_KEY_{re.sub(r'[^A-Za-z0-9]+', '_', name).upper()}" if name else ""
 
 
 def _wanted(cell: Cell) -> list[LengthClass]:

@@ -6,7 +6,7 @@ import os
 
 from django.utils import timezone
 
-from benchmarks import audit, host_file, plans, probe
+from benchmarks import audit, host_file, probe
 from benchmarks.models import Grid, Hardware, HardwareProbe, Runtime
 from benchmarks.permits import key_refusal, target_refusal
 from benchmarks.runtimes import look
@@ -46,7 +46,7 @@ def refusal(grid: Grid) -> str | None:
 
 def _label_refusal(runtime: Runtime, *, simulated: bool) -> str | None:
     """A result is called simulated, or not, by what answers, not by what somebody declared. Silence is left to the engine."""
-    key = os.environ.get(plans.key_variable(runtime.api_key_name), "") if runtime.api_key_name else ""
+    key = os.environ.get(host_file.key_variable(runtime.api_key_name), "") if runtime.api_key_name else ""
     found = look.is_simulator(runtime.endpoint, api_key=key)
     if found is None or found == simulated:
         return None

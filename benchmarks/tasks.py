@@ -22,7 +22,7 @@ from django.db import DatabaseError, connections
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from benchmarks import claims, enrolling, plans, probe, queries, runs
+from benchmarks import claims, enrolling, host_file, probe, queries, runs
 from benchmarks.engine.parent import die_with_parent
 from benchmarks.models import Cell, EndpointCheck, Hardware
 from benchmarks.permits import key_refusal, target_refusal
@@ -187,7 +187,7 @@ def _not_trusted(hardware: Hardware) -> str | None:
 def _looked(check: EndpointCheck) -> dict[str, object]:
     from benchmarks.runtimes import look
 
-    key = os.environ.get(plans.key_variable(check.api_key_name), "") if check.api_key_name else ""
+    key = os.environ.get(host_file.key_variable(check.api_key_name), "") if check.api_key_name else ""
     if check.kind == EndpointCheck.Kind.LOOK:
         found: msgspec.Struct = look.look_at(check.endpoint, check.runtime_kind, api_key=key)
     else:

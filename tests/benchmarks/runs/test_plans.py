@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from benchmarks import plans
+from benchmarks import host_file, plans
 from benchmarks.engine import plan as engine_plan
 from benchmarks.engine.load import Sessions
 from benchmarks.permits import Permit, permit, target_refusal
@@ -59,7 +59,7 @@ def test_the_same_place_gives_the_same_seed_and_another_gives_another():
     ],
 )
 def test_a_key_name_reaches_no_other_variable_of_the_worker(name, variable):
-    assert plans.key_variable(name) == variable
+    assert host_file.key_variable(name) == variable
 
 
 @pytest.mark.parametrize(
