@@ -198,9 +198,11 @@ def judge(columns: Columns) -> ProbeVerdict:
 
 
 def _tries(columns: Columns, kind: str, fills: Attempts, probe: Cancellation) -> list[Seen]:
-    """In the order in which they were made; the k-th that left belongs to the k-th fresh one."""
-    left, fresh = of_role(columns, f"left_{kind}"), of_role(columns, f"fresh_{kind}")
-    frees = of_role(columns, FREEING) if kind == WAITING else left
+    """In the order in which they were made. To each fresh request belongs the one that left last begun before it: one
+    whose slots did not fill had no fresh one."""
+    fresh = of_role(columns, f"fresh_{kind}")
+    left = of_role(columns, f"left_{kind}").last_before(fresh.due_s)
+    frees = of_role(columns, FREEING).last_before(fresh.due_s) if kind == WAITING else left
     found = []
     for row in range(min(len(left), len(fresh), len(frees))):
         t_s, headers_s, first_s = (float(one[row]) for one in (frees.closed_s, fresh.headers_s, fresh.first_s))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -42,6 +42,12 @@ class Attempts:
     @property
     def ttft_s(self) -> Floats:
         return np.where(self.ok, self.first_s - self.due_s, np.inf)
+
+    def last_before(self, moments_s: Floats) -> Attempts:
+        """To each moment the last attempt due before it; nothing where there is none to the first."""
+        places = np.searchsorted(self.due_s, moments_s) - 1
+        places = places if len(places) and places[0] >= 0 else places[:0]
+        return Attempts(**{part.name: getattr(self, part.name)[places] for part in fields(self)})
 
 
 def of_role(columns: Columns, *roles: str) -> Attempts:

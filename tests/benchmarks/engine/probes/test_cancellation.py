@@ -97,6 +97,13 @@ def test_a_prompt_that_was_through_was_not_left_during_prefill():
     assert left.role == through.role
 
 
+def test_a_try_without_a_fresh_request_does_not_shift_those_after_it():
+    alone = request("left_stream", 2.0, None, at={"first": 2.2, "closed": 4.0})
+    verdict = judged(PROBE, alone, *a_try("stream", 0.05), *a_try("stream", 0.07, from_s=60.0))
+    assert verdict.figures["stream_freed_worst"].value == pytest.approx(0.07)
+    assert verdict.figures["stream_freed_worst"].n == 2
+
+
 def test_a_stop_does_not_take_away_what_was_seen_before_it():
     verdict = judged(PROBE, *a_try("stream", 0.05), stopped="ceiling: 20 requests")
     assert verdict.verdict == "frees_in_time"
