@@ -257,3 +257,11 @@ def test_the_conditions_page_is_filled_in_with_it(supply, client):
     page = client.get(f"/grids/{grid.pk}/conditions/after/").content.decode()
     assert "Read by the worker at " in page
     assert '<option value="ups" selected>' in page
+
+
+def test_a_host_that_does_not_keep_the_files_of_a_cell_costs_the_attempt_and_says_so(endpoint, supply, tmp_path):
+    grid = grid_at(endpoint, settings=(1,))
+    (tmp_path / "cells").write_text("a file where the folder should be")
+    run_next(grid)
+    assert states(grid) == ["queued"]
+    assert Attempt.objects.get().reason.startswith("This host did not keep the cell's files: ")

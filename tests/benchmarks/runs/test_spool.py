@@ -14,7 +14,7 @@ import pytest
 from django.db import DataError, OperationalError, connection
 from django.utils import timezone
 
-from benchmarks import claims, delivering, queries, recording, runs, spool, storing
+from benchmarks import claims, delivering, queries, recording, runs, spool, storing, tasks
 from benchmarks.delivering import NotTakenError
 from benchmarks.models import Attempt, Cell, Event, Evidence, Grid, SupersededEvidence
 from benchmarks.recording import Delivery
@@ -285,3 +285,25 @@ def test_another_error_than_an_absent_database_is_not_taken_for_one():
         recording.deliver(claim=held, result=result())
     with database(AWAY), pytest.raises(NotTakenError, match="server closed"):
         delivering.deliver(held, result(), None)
+
+
+@pytest.mark.parametrize("spooled", [True, False])
+def test_a_sweep_delivers_what_lies_here_before_it_takes_an_attempt_for_dead(spooled):
+    held = taken()
+    if spooled:
+        spool.put(held, result())
+    Cell.objects.update(heartbeat_at=timezone.now() - timedelta(days=1))
+    tasks.sweep()
+    assert (states(Grid.objects.get()), Attempt.objects.get().outcome) == (
+        (["measured"], "measured") if spooled else (["queued"], "interrupted")
+    )
+
+
+def test_a_worker_delivers_when_it_is_asked_what_its_host_is_and_before_it_claims():
+    grid = running_grid(settings=(1, 2), class_names=("short",))
+    for task, position in ((tasks.probe_hardware, 0), (tasks.ring, 1)):
+        held = claim(grid)
+        spool.put(held, result(summary(setting=position + 1)))
+        task(grid.hardware.slug)
+        assert Cell.objects.get(grid=grid, position=position).status == "measured"
+    assert spool.waiting() == []
