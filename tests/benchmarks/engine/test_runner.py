@@ -71,7 +71,7 @@ def run(tmp_path) -> Callable[..., Run]:
                 with LogWriter(path) as writer:
                     writer.append(a_header(plan))
                     running = Cell(plan, writer, take_readings=take, show=shown.append)
-                    task = asyncio.create_task(running.run(driver_of(plan.load)))
+                    task = asyncio.create_task(running.run(driver_of(plan)))
                     while command and not server.requests:
                         await asyncio.sleep(0.01)
                     running.command(command)
