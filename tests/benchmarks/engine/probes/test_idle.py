@@ -86,7 +86,10 @@ def test_the_program_reads_the_simulated_card_at_rest_as_it_was_made(tmp_path):
     verdict = verdict_of(left.columns)
     assert verdict is not None
     found = {name.split()[0]: figure for name, figure in verdict.figures.items() if figure.value is not None}
-    assert (verdict.verdict, left.records) == ("steady", [])
+    # The memory of the host that runs this test may move; the card does not.
+    assert verdict.verdict in ("steady", "moving")
+    assert [reason for reason in verdict.reasons if "moved" in reason and not reason.startswith("host_")] == []
+    assert left.records == []
     assert found["gpu_power_w"].value == pytest.approx(DEMO.card.idle_w, rel=0.05)
     assert found["vram_used_bytes"].value == pytest.approx(DEMO.card.weights_bytes, rel=0.01)
     assert found["gpu_power_w"].n >= 2
