@@ -51,7 +51,7 @@ def test_a_probe_runs_after_the_load_and_leaves_a_verdict_with_its_evidence(
             warmup_s=0.2,
             limits=limits,
             probes=PROBES,
-        )  # fmt: skip
+        )
     )
     assert grid.status == Grid.Status.MEASURED
     cells = list(grid.cells.order_by("position"))
