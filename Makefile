@@ -51,7 +51,7 @@ pictures:        ## pictures of every page at 1440 and 390 px, light and dark, i
 	$(BOOTSTRAP) dev
 	@$(PY) -m scripts.pictures
 
-chaos:           ## kills a worker in mid-cell again and again (CHAOS=8 make chaos): nothing finished is lost
+chaos:           ## kills worker, engine, broker and database at random moments (CHAOS=8 make chaos): nothing finished is lost
 	$(BOOTSTRAP) dev
 	@$(PY) -m scripts.chaos
 

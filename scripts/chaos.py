@@ -10,6 +10,7 @@ its evidence must have its digest, what was finished before a kill must be as it
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
 import signal
@@ -23,9 +24,10 @@ from pathlib import Path
 import psutil
 
 from scripts.services import Postgres, Redis, ServiceError, folder
-from tests.benchmarks.runs.installation import DRAW, PROOF, Installation, engines_under, wait_for
+from tests.benchmarks.runs.installation import PROOF, Installation, engines_under, wait_for
+from tests.benchmarks.runs.managing import DRAW_MANAGED, free_port, write_profile
 
-CELLS = 24
+CELLS, REPEATS = 24, 3
 WINDOW_S = 1.0
 LATEST_S = (
     2.5  # a kill comes so long after an engine was seen: in its window, while the cell is stored, or before the next
@@ -33,6 +35,7 @@ LATEST_S = (
 AWAY_S = 2.0  # how long what was killed stays away
 FROZEN_S = 7.0  # longer than a silent worker is waited for
 WITHIN_S = 600.0
+IN_A_ROW = 3
 BEAT = {"HEADROOM_HEARTBEAT_S": "1", "HEADROOM_STALE_AFTER_S": "5"}
 FINISHED = (
     "SELECT c.id, e.sha256, e.attempt FROM benchmarks_cell c JOIN benchmarks_evidence e ON e.cell_id = c.id "
@@ -51,12 +54,18 @@ class House:
         self.seen: dict[int, tuple[str, int]] = {}
 
     def begin(self) -> int:
-        self.installation.manage("migrate", "-v", "0")
-        endpoint = self.installation.start_simulator()
-        words = DRAW.format(endpoint=endpoint, settings=tuple(range(1, CELLS + 1)), window_s=WINDOW_S)
-        words = words.replace("max_concurrency=8", f"max_concurrency={CELLS}")
-        grid = int(self.installation.script(words)["grid"])
-        self.worker = self.installation.start_worker()
+        """The worker starts the runtime itself for each cell, so that there is one to leave behind."""
+        house, port = self.installation, free_port()
+        house.manage("migrate", "-v", "0")
+        command = [sys.executable, "-m", "benchmarks.simulator", "--port", "{port}", "--active", "{setting}"]
+        write_profile(house, "simulator", command, port=port, context=4096)
+        words = DRAW_MANAGED.format(
+            kind="simulator", endpoint=f"http://127.0.0.1:{port}", model="headroom-simulated-demo",
+            settings=tuple(range(1, CELLS // REPEATS + 1)), window_s=WINDOW_S,
+        )  # fmt: skip
+        grid = int(house.script(words.replace("managed=True", f"managed=True, repeats={REPEATS}")))
+        self.worker = house.start_worker()
+        self.port = port
         return grid
 
     def family(self) -> list[psutil.Process]:
@@ -164,7 +173,7 @@ def torment(house: House, times: int, rng: random.Random) -> str:
     wait_for("the first cell to run", lambda: house.installation.rows("SELECT 1 FROM benchmarks_attempt"))
     done: Counter[str] = Counter()
     order = [fault for _ in range(times // len(faults) + 1) for fault in rng.sample(faults, len(faults))][:times]
-    for fault in order:
+    for number, fault in enumerate(order, start=1):
         wait_for("the load engine", lambda: house.engines() or _mended(house), every_s=0.05)
         time.sleep(rng.uniform(0.0, LATEST_S))
         if house.is_over():
@@ -172,8 +181,14 @@ def torment(house: House, times: int, rng: random.Random) -> str:
         done[fault.__name__.replace("_", " ")] += 1
         fault(house, rng)
         house.mend()
+        if number % IN_A_ROW == 0:  # a cell that was interrupted five times in a row waits for a person
+            wait_for("a cell to be finished", functools.partial(_got_further, house, len(house.seen)), most_s=WITHIN_S)
     wait_for("the grid to finish", lambda: _mended(house), most_s=WITHIN_S)
     return f"{sum(done.values())} kills ({', '.join(f'{n} x {what}' for what, n in sorted(done.items()))}): {proved(house, grid)}"
+
+
+def _got_further(house: House, than: int) -> bool:
+    return _mended(house) or len(house.seen) > than
 
 
 def _mended(house: House) -> bool:
@@ -196,13 +211,16 @@ def proved(house: House, grid: int) -> str:
     return f"{CELLS} cells measured once in {attempts} attempts, {left} late ones kept aside, every digest holds"
 
 
-def left_behind(home: Path) -> list[str]:
-    """Command lines of processes that still belong to this installation."""
+def left_behind(home: Path, port: int) -> list[str]:
+    """Command lines of processes that still belong to this installation: workers by their environment, engines by their
+    files, runtimes by their port."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get("HEADROOM_VAR") == str(home) or f"{home}/cells/" in " ".join(process.cmdline()):
-                found.append(" ".join(process.cmdline()))
+            words = process.cmdline()
+            ours = process.environ().get("HEADROOM_VAR") == str(home) or f"{home}/" in " ".join(words)
+            if ours or ("benchmarks.simulator" in words and str(port) in words):
+                found.append(" ".join(words))
     return found
 
 
@@ -232,7 +250,7 @@ def once(name: str, times: int, seed: int) -> str:
             told = torment(house, times, random.Random(seed))
         finally:
             house.installation.close()
-        assert not (left := left_behind(Path(home))), f"left behind: {left}"
+        assert not (left := left_behind(Path(home), house.port)), f"left behind: {left}"
         return told
 
 

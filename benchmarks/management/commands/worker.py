@@ -50,7 +50,12 @@ class Command(BaseCommand):
 
 
 def celery_command(*, hardware: list[str], office: bool, schedule: bool) -> list[str]:
-    """The command line. Two slots, so that a sweep runs while the other slot is busy with a cell."""
+    """The command line. Two slots, so that a sweep runs while the other slot is busy with a cell.
+
+    On the filesystem the slots are threads: processes would share one lock on the queue of their work there, and one that is
+    killed while it waits, by a system short of memory for one, takes the lock along and leaves the others deaf.
+    """
+    pool = [] if settings.BROKER_URL else ["--pool", "threads"]
     default = settings.CELERY_TASK_DEFAULT_QUEUE
     if hardware:
         queues = [queue_for(slug) for slug in hardware] + ([default] if office else [])
@@ -63,5 +68,6 @@ def celery_command(*, hardware: list[str], office: bool, schedule: bool) -> list
     name = "-".join(hardware) or ("office" if office else "all")
     return [
         sys.executable, "-m", "celery", "-A", "capacity", "worker", "--loglevel", "info", "--concurrency", "2",
+        *pool,
         "--hostname", f"{name}-{os.getpid()}@%h", "--queues", ",".join(dict.fromkeys(queues)), *(["--beat"] if schedule else []),
     ]  # fmt: skip
