@@ -118,13 +118,13 @@ STATEMENTS: list[tuple[str, str, str | None]] = [
     (
         "an attempt runs under the leave of another grid",
         "INSERT INTO benchmarks_attempt (cell_id, number, authorization_id, worker, started_at, outcome, reason, conditions) "
-        "VALUES ({foreign}, 1, {leave}, 'w', '2026-11-14', '', '', '{{}}')\",
+        "VALUES ({foreign}, 1, {leave}, 'w', '2026-11-14', '', '', '{{}}')",
         "an authorisation of its own grid",
     ),
     (
         "an attempt runs under the leave of its grid",
         "INSERT INTO benchmarks_attempt (cell_id, number, authorization_id, worker, started_at, outcome, reason, conditions) "
-        "VALUES ({waiting}, 1, {leave}, 'w', '2026-11-14', '', '', '{{}}')\",
+        "VALUES ({waiting}, 1, {leave}, 'w', '2026-11-14', '', '', '{{}}')",
         None,
     ),
     ("an attempt ends", "UPDATE benchmarks_attempt SET outcome = 'measured'", None),
