@@ -39,7 +39,7 @@ WORDS: dict[str, dict[str, str]] = {
     "retry_storm": {
         "contained": "With backoff and a retry budget a storm stays small, whatever the server does.",
         "amplifies": "Even with backoff and a retry budget attempts multiply.",
-        "kept_up": "The offered load was not beyond its capacity.",
+        "kept_up": "Nobody had to ask again: nothing was refused and no wait outlasted the clients, so retries were not seen.",
     },
     "limits": {
         "refuses_clearly": "What cannot be served is refused with a client error that names it.",
