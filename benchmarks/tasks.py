@@ -105,11 +105,13 @@ def sweep() -> None:
 
 @shared_task(name="benchmarks.tasks.probe_hardware")
 def probe_hardware(slug: str) -> None:
-    """Stores what this host is, beside what a person declared, and what still lies in its spool: a worker that starts is
-    asked for this, and again each minute, and a worker of its own host alone runs no sweep."""
+    """Stores what this host is, beside what a person declared, and what still lies in its spool; what ran before a grid that
+    is over comes back. A worker that starts is asked for this, and again each minute: one of its own host alone runs no sweep.
+    """
     if not serves(slug):
         return
     _deliver()
+    _tidy()
     hardware = Hardware.objects.filter(slug=slug).first()
     if hardware is None:
         return
@@ -169,6 +171,14 @@ def _deliver() -> None:
     from benchmarks import delivering
 
     delivering.deliver_all()
+
+
+def _tidy() -> None:
+    """A grid may end between two of its cells, or with a worker that died: then no cell is left to do this after it."""
+    # Imported late, as the worker is.
+    from benchmarks import leftovers
+
+    leftovers.tidy()
 
 
 def _send(task: object, argument: object, queue: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks import claims, leftovers, managed, runs
+from benchmarks import claims, leftovers, managed, runs, tasks
 from benchmarks.engine.keeper import started_tick
 from benchmarks.engine.plan import ReadBack
 from benchmarks.engine_child import Watch
@@ -232,6 +232,18 @@ def test_what_ran_before_is_stopped_once_and_comes_back_when_the_grid_is_over(ho
     assert said.read_text().split() == ["stopped", "started"]
     assert leftovers.read() is None
     assert Event.objects.filter(verb="restored what ran before", subject=f"grid {grid.pk}").count() == 1
+
+
+def test_what_ran_before_comes_back_within_a_minute_where_the_grid_is_stopped_between_two_cells(host):
+    said = host.folder / "said"
+    host.offer(previous=["/bin/sh", "-c", f"echo started >> {said}"])
+    grid = host.grid(settings=(1, 2))
+    one_cell(host, grid)
+    tasks.probe_hardware(grid.hardware.slug)
+    assert not said.exists()
+    runs.stop(grid=Grid.objects.get(pk=grid.pk), how="drain", by=factories.make_user(grid.team, "operator"))
+    tasks.probe_hardware(grid.hardware.slug)
+    assert (said.read_text().split(), leftovers.read()) == (["started"], None)
 
 
 def test_a_service_that_does_not_come_back_is_tried_again_and_said_once(host):
