@@ -184,7 +184,8 @@ def torment(house: House, times: int, rng: random.Random) -> str:
         if number % IN_A_ROW == 0:  # a cell that was interrupted five times in a row waits for a person
             wait_for("a cell to be finished", functools.partial(_got_further, house, len(house.seen)), most_s=WITHIN_S)
     wait_for("the grid to finish", lambda: _mended(house), most_s=WITHIN_S)
-    return f"{sum(done.values())} kills ({', '.join(f'{n} x {what}' for what, n in sorted(done.items()))}): {proved(house, grid)}"
+    which = ", ".join(f"{n} x {what}" for what, n in sorted(done.items()))
+    return f"{sum(done.values())} of {times} kills ({which}): {proved(house, grid)}"
 
 
 def _got_further(house: House, than: int) -> bool:

@@ -94,4 +94,4 @@ def seen_in_the_office(office: Installation, folder) -> tuple[int, bool]:
         token = {"csrfmiddlewaretoken": person.cookies["csrftoken"], "username": "operator", "password": PASSWORD}
         person.post("/login/", data=token, headers={"Referer": "http://office/"}).raise_for_status()
         page = person.get("/grids/")
-        return page.status_code, f"{2 * GRIDS_EACH}" in page.text
+        return page.status_code, f"{2 * GRIDS_EACH} grids" in page.text
