@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import Q
+
 from benchmarks import enrolling, host_file, signing
 from benchmarks.models import Attempt, Authorization, Cell, Grid
 from benchmarks.queries import in_flight_of, live_authorization, plan_changed, terms
@@ -154,8 +156,11 @@ def _what_is_left(grid: Grid, leave: Authorization, at: datetime) -> Permit | Re
 
 
 def _spent(grid: Grid, leave: Authorization) -> tuple[int, int]:
-    """Requests and tokens of every attempt since the authorisation, interrupted ones included."""
-    rows = Cell.objects.filter(grid=grid, started_at__gte=leave.authorized_at).values_list("progress", flat=True)
+    """Requests and tokens of every attempt since the authorisation, interrupted ones included; also of one that began before
+    it by a host's clock that is slow."""
+    under_it = Attempt.objects.filter(authorization=leave).values("cell_id")
+    since = Q(started_at__gte=leave.authorized_at) | Q(pk__in=under_it)
+    rows = Cell.objects.filter(since, grid=grid).values_list("progress", flat=True)
     spent = [progress.get("spent", {}) for progress in rows]
     return sum(int(s.get("requests", 0)) for s in spent), sum(int(s.get("tokens", 0)) for s in spent)
 

@@ -74,6 +74,17 @@ def test_an_attempt_during_which_the_clock_was_set_back_gives_no_minutes_back():
     assert found.seconds_left == 60.0
 
 
+def test_what_a_host_with_a_slow_clock_sent_counts_against_its_authorisation():
+    grid = running_grid(settings=(1, 2), class_names=("short",))
+    leave = grid.authorizations.get()
+    taken = claim(grid)
+    Cell.objects.filter(pk=taken.cell_id).update(started_at=leave.authorized_at - timedelta(seconds=3))
+    record(taken, sent=7, tokens=40)
+    found = permits.permit(grid, setting=2, at=timezone.now())
+    assert isinstance(found, permits.Permit)
+    assert (found.requests_left, found.tokens_left) == (leave.max_requests - 7, leave.max_tokens - 40)
+
+
 @pytest.mark.parametrize("answers", [True, False])
 @pytest.mark.parametrize(("share", "out_of_touch"), [(0.0, False), (0.45, False), (0.5, True), (0.9, True)])
 def test_half_of_the_stale_time_without_a_heartbeat_is_out_of_touch(settings, answers, share, out_of_touch):
