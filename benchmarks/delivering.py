@@ -31,6 +31,8 @@ def deliver_all() -> int:
         except NotTakenError as error:
             log.warning("%s stays in the spool: %s", path.name, error)
             break
+        except OSError as error:  # one file that cannot be read keeps no other, and no cell, waiting
+            log.error("%s stays in the spool and cannot be read: %s", path.name, error)
     return left
 
 

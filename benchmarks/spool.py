@@ -86,8 +86,10 @@ def remove(path: Path) -> None:
 
 
 def set_aside(path: Path, why: str) -> Path:
-    """Keeps the file under a name that says why it was not delivered: `damaged`, `unknown` or `refused`."""
+    """Keeps the file under a name of its own that says why it was not delivered: `damaged`, `unknown` or `refused`."""
     aside = path.with_suffix(f".{why}")
+    while aside.exists():
+        aside = aside.with_name(f"{aside.name}+")
     path.replace(aside)
     _to_disk(path.parent)
     return aside

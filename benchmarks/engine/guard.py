@@ -41,10 +41,11 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Latest(msgspec.Struct, frozen=True, kw_only=True):
-    """The last value of each reading by (name, device), the newest few of those that a trend or a flicker is seen in, as
+    """The last value of each reading by (name, device) with when it came, the newest few of those that a trend or a flicker is seen in, as
     (t_ns, value), and the host's swap use when the cell began."""
 
     values: Mapping[tuple[str, str], float]
+    last_ns: Mapping[tuple[str, str], int] = {}
     swap_at_start_bytes: float | None = None
     newest: Mapping[tuple[str, str], tuple[tuple[int, float], ...]] = {}
 
@@ -55,16 +56,16 @@ class Latest(msgspec.Struct, frozen=True, kw_only=True):
 
 def latest(readings: Sequence[Reading], before: Latest) -> Latest:
     """`before`, brought up to date with `readings` in order."""
-    values, newest = dict(before.values), dict(before.newest)
+    values, last_ns, newest = dict(before.values), dict(before.last_ns), dict(before.newest)
     swap = before.swap_at_start_bytes
     for reading in readings:
         key = reading.name, reading.device
-        values[key] = reading.value
+        values[key], last_ns[key] = reading.value, reading.t_ns
         if reading.name in (HEAT, REASONS):
             newest[key] = (*newest.get(key, ()), (reading.t_ns, reading.value))[-RAMP_READINGS:]
         if reading.name == "host_swap_used_bytes" and swap is None:
             swap = reading.value
-    return Latest(values=values, swap_at_start_bytes=swap, newest=newest)
+    return Latest(values=values, last_ns=last_ns, swap_at_start_bytes=swap, newest=newest)
 
 
 def recent_p95(recent: Iterable[Seen], time_of: Callable[[Seen], float | None]) -> float | None:
@@ -80,6 +81,19 @@ def recent_p95(recent: Iterable[Seen], time_of: Callable[[Seen], float | None]) 
 def stop_reason(guard: Guard, now: Latest, recent: Sequence[Seen], limits: Mapping[str, ClassLimits]) -> str | None:
     """Why to stop now, or None. `recent` holds at most the last `guard.error_share_over` finished requests."""
     return host_reason(guard, now) or _throttling(now) or _errors(guard, recent) or _slowness(guard, recent, limits)
+
+
+def silence_reason(guard: Guard, now: Latest, *, at_ns: int, after_ns: int) -> str | None:
+    """Which limited reading came before and has not come for longer than `after_ns`: nobody watches that limit any more."""
+    limited = {
+        HEAT: ("temperature", guard.max_temperature_c), "gpu_power_w": ("power", guard.max_power_w),
+        "vram_used_bytes": ("VRAM", guard.max_vram_share),
+    }  # fmt: skip
+    for (name, device), t_ns in now.last_ns.items():
+        words, limit = limited.get(name, ("", None))
+        if limit is not None and at_ns - t_ns > after_ns:
+            return f"no {words} of {device or 'the GPU'} was read for {(at_ns - t_ns) / NS:.0f} s, though it is limited"
+    return None
 
 
 def host_reason(guard: Guard, now: Latest) -> str | None:

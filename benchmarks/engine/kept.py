@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import subprocess
 import sys
@@ -18,6 +19,19 @@ from benchmarks.engine.keeper import KILL_WITHIN_S, Began, Ended, Order
 STARTS_WITHIN_S = 20.0
 TAIL_BYTES = 4096
 TAIL_LINES = 12
+SECRET = re.compile("key|token(?!s)|secret|passw", re.IGNORECASE)
+SHORTEST_SECRET = 6  # what is shorter would be found inside other words
+
+
+def secrets_of(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Values of variables and options whose names speak of a key, token, secret or password; the longest first."""
+    named = list(environment.items())
+    for place, word in enumerate(command):
+        name, assigned, value = word.partition("=")
+        if name.startswith("-"):
+            named.append((name, value if assigned else next(iter(command[place + 1 : place + 2]), "")))
+    found = {value for name, value in named if SECRET.search(name) and len(value) >= SHORTEST_SECRET}
+    return sorted(found, key=len, reverse=True)
 
 
 class Kept:
@@ -28,6 +42,7 @@ class Kept:
     ) -> None:
         """`root` is the folder that holds this package; the command itself runs in the file system's root."""
         self._log, self._grace_s = log, grace_s
+        self._secrets = secrets_of(command, environment)
         self._pending = b""
         self._ended: Ended | None = None
         self._keeper = subprocess.Popen(
@@ -59,13 +74,15 @@ class Kept:
         return self._ended
 
     def tail(self) -> str:
-        """The last lines that it wrote, without control characters."""
+        """The last lines that it wrote, without control characters and without the keys that it was started with."""
         try:
             with self._log.open("rb") as file:
                 file.seek(max(0, self._log.stat().st_size - TAIL_BYTES))
                 text = file.read().decode("utf-8", "replace")
         except OSError:
             return ""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
         lines = ["".join(sign for sign in line if sign.isprintable()).strip() for line in text.splitlines()]
         return "\n".join([line for line in lines if line][-TAIL_LINES:])
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
 from benchmarks.engine import guard, health
 from benchmarks.engine.exchange import Exchange
 from benchmarks.engine.log import LogWriter
+from benchmarks.engine.periods import GAP_PERIODS, metrics_period_s
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.progress import Progress, Stage
 from benchmarks.engine.terms import NotReported, Outcome, Phase, Reading, RequestRecord
 
 NS = 1_000_000_000
+SILENT_AT_LEAST_S = 10.0  # a source that a busy host holds up for a moment has not gone silent
 Readings = Callable[[], Iterable[Reading | NotReported]]
 
 
@@ -27,6 +30,7 @@ class Recorder:
         self._writer = writer
         self._take_readings = take_readings
         self._latest = guard.Latest(values={})
+        self._silent_after_ns = round(max(SILENT_AT_LEAST_S, GAP_PERIODS * metrics_period_s(plan)) * NS)
         self._recent: deque[guard.Seen] = deque(maxlen=plan.guard.error_share_over)
         self._limits = {c.name: c.limits for c in plan.classes}
         self._unwritten: deque[tuple[Exchange, int]] = deque()
@@ -64,7 +68,9 @@ class Recorder:
 
     def stop_reason(self) -> str | None:
         """What the guard says to it."""
-        return guard.stop_reason(self._plan.guard, self._latest, list(self._recent), self._limits)
+        limits, now = self._plan.guard, self._latest
+        silent = guard.silence_reason(limits, now, at_ns=time.monotonic_ns(), after_ns=self._silent_after_ns)
+        return silent or guard.stop_reason(limits, now, list(self._recent), self._limits)
 
     def progress(self, stage: Stage, *, elapsed_s: float, sent: int, in_flight: int, reason: str) -> Progress:
         times = sorted(s.e2e_s for s in self._recent if s.outcome is Outcome.OK and s.e2e_s is not None)

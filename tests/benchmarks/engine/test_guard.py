@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.engine.guard import Latest, Seen, is_lost, latest, stop_reason
+from benchmarks.engine.guard import Latest, Seen, is_lost, latest, silence_reason, stop_reason
 from benchmarks.engine.plan import ClassLimits, Guard
 from benchmarks.engine.terms import Outcome, Reading
 
@@ -164,3 +164,24 @@ def test_the_latest_value_of_each_device_counts_and_swap_is_remembered_from_the_
     now = latest([reading("host_swap_used_bytes", 5), reading("gpu_temperature_c", 50, GPU)], Latest(values={}))
     now = latest([reading("host_swap_used_bytes", 9), reading("gpu_temperature_c", 60, GPU)], now)
     assert (now.of("gpu_temperature_c"), now.swap_at_start_bytes) == ({GPU: 60}, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "guard", "at_s", "words"),
+    [
+        ("gpu_temperature_c", {}, 12, None),
+        ("gpu_temperature_c", {}, 13, "no temperature of GPU-1 was read for 11 s, though it is limited"),
+        ("gpu_temperature_c", {"max_temperature_c": None}, 60, None),
+        ("gpu_power_w", {}, 60, None),  # nothing limits it
+        ("gpu_power_w", {"max_power_w": 300.0}, 60, "no power of GPU-1 was read for 58 s, though it is limited"),
+        ("vram_used_bytes", {}, 60, "no VRAM of GPU-1 was read for 58 s, though it is limited"),
+        ("gpu_utilization_share", {}, 60, None),
+    ],
+)
+def test_a_limit_that_nobody_reads_any_more_stops(name, guard, at_s, words):
+    now = moved(name, 1.0, 1.0, 1.0)  # the last at 2 s
+    assert silence_reason(Guard(**guard), now, at_ns=at_s * 10**9, after_ns=10 * 10**9) == words
+
+
+def test_what_was_never_read_is_not_missed():
+    assert silence_reason(Guard(), Latest(values={}), at_ns=10**12, after_ns=10**10) is None

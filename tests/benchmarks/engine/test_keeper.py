@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from benchmarks.engine.keeper import started_tick
-from benchmarks.engine.kept import Kept
+from benchmarks.engine.kept import Kept, secrets_of
 
 ROOT = Path(__file__).resolve().parents[3]
 DEAF_FAMILY = """
@@ -117,3 +117,16 @@ def test_it_sees_only_the_environment_that_it_was_given(tmp_path):
         time.sleep(0.05)
     kept.end()
     assert kept.tail() == "['ONE']"
+
+
+@pytest.mark.parametrize(
+    ("command", "environment", "found"),
+    [
+        (("serve", "--api-key", "sk-123456"), {}, ["sk-123456"]),
+        (("serve", "--api-key=sk-123456"), {"HF_TOKEN": "hf-1234567"}, ["hf-1234567", "sk-123456"]),
+        (("serve", "--max-total-tokens", "131072", "--port", "8081123"), {"HOME": "/home/somebody"}, []),
+        (("serve", "--api-key"), {"DB_PASSWORD": "short"}, []),
+    ],
+)
+def test_keys_that_a_runtime_was_started_with_are_known(command, environment, found):
+    assert secrets_of(command, environment) == found

@@ -86,6 +86,21 @@ def test_a_torn_file_is_set_aside(length):
     assert (written(path.parent), Evidence.objects.count()) == ([path.with_suffix(".damaged").name], 0)
 
 
+def test_one_that_cannot_be_read_keeps_no_other_waiting(here):
+    path = spool.put(taken(), result())
+    path.with_name("0-0-1.result").mkdir()
+    assert (delivering.deliver_all(), Evidence.objects.count(), path.exists()) == (1, 1, False)
+
+
+def test_what_is_set_aside_never_overwrites(here):
+    path, asides = here / "spool" / "1-1-1.result", []
+    path.parent.mkdir(exist_ok=True)
+    for content in (b"one", b"two"):
+        path.write_bytes(content)
+        asides.append(spool.set_aside(path, "damaged"))
+    assert [aside.read_bytes() for aside in asides] == [b"one", b"two"]
+
+
 def test_a_result_is_on_the_disk_before_the_database_is_asked(here):
     held, made = taken(), result()
     with database(None) as asked:
