@@ -41,8 +41,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Latest(msgspec.Struct, frozen=True, kw_only=True):
-    """The last value of each reading by (name, device) with when it came, the newest few of those that a trend or a flicker is seen in, as
-    (t_ns, value), and the host's swap use when the cell began."""
+    """The last value of each reading by (name, device) and when it came; the newest few of those that a trend or a
+    flicker is seen in, as (t_ns, value); the host's swap use when the cell began."""
 
     values: Mapping[tuple[str, str], float]
     last_ns: Mapping[tuple[str, str], int] = {}
