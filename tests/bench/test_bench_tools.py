@@ -139,7 +139,7 @@ def test_a_ratio_pairs_runs_of_one_round_whatever_failed_between():
     ("ours", "floor", "row"),
     [
         ((16.0,), (10.0,), "| 1.6, n=1 | reached |"),
-        ((16.0, 17.0), (10.0, 10.0), "| 1.65 [1.6-1.7], n=2 | **missed by 0.05 times** |"),
+        ((16.0, 17.0), (10.0, 10.0), "| 1.65 [1.6-1.7], n=2 | **missed by 0.05 times**: Kernel and"),
         ((16.0,), (), "| - | not measured |"),
     ],
 )
