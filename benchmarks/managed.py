@@ -61,6 +61,10 @@ class NotStartedError(RuntimeError):
     """The runtime is not up as asked; the words say why. Empty words: the attempt was taken over."""
 
 
+class KilledError(NotStartedError):
+    """Somebody else ended it while it started, a system short of memory for one: the cell is tried again."""
+
+
 class Running:
     """The runtime of one cell. `ready` false: it is not up, and the attempt has ended."""
 
@@ -220,7 +224,8 @@ class Running:
         tail = kept.tail()
         self.facts["log_tail"] = tail
         what = f"did not answer {page} within {profile.ready_within_s:g} s" if kept.alive else "ended while it started"
-        raise NotStartedError(f"The runtime {what}. It said: {_last(tail)}")
+        refused = KilledError if kept.was_killed else NotStartedError
+        raise refused(f"The runtime {what}. It said: {_last(tail)}")
 
     def _read_back(self, profile: LaunchProfile, wanted: Asked) -> None:
         assert self._kept is not None
@@ -316,7 +321,9 @@ def _up(running: Running, claim: Claim, cell: Cell, folder: Path) -> bool:
     except NotStartedError as refused:
         running.end()
         running.tell()
-        if not running.watch.pulse.lost:
+        if isinstance(refused, KilledError):
+            claims.interrupt(claim=claim, reason=str(refused))
+        elif not running.watch.pulse.lost:
             claims.give_back(claim=claim, reason=str(refused))
         return False
     return True

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -61,6 +62,12 @@ class Kept:
         if self._ended is None and self.began.pid:
             self._take(self._hear(0.0))
         return self._ended is None and bool(self.began.pid) and self._keeper.poll() is None
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether somebody else ended it, or its keeper, by SIGKILL or SIGTERM: it says nothing of how it would run."""
+        ended = self._keeper.poll() if self._ended is None else self._ended.status
+        return not self.alive and ended in (-signal.SIGKILL, -signal.SIGTERM)
 
     def end(self) -> Ended | None:
         """Ends it and all that it forked; how that went. None where the keeper could not tell."""

@@ -1,9 +1,9 @@
 """A process that answers like llama.cpp's server where it is only asked what it is, with the misbehaviour that a test wants.
 
-    python fake_runtime.py PORT SLOTS CONTEXT [never] [ends] [deaf] [forks] [away]
+    python fake_runtime.py PORT SLOTS CONTEXT [never] [ends] [shot] [deaf] [forks] [away]
 
-`never`: no health; `ends`: leaves while it starts; `deaf`: ignores SIGTERM; `forks`: a child in its group; `away`: a child in
-a session of its own. Each child writes its process id to FORKED, where that is set.
+`never`: no health; `ends`: leaves while it starts; `shot`: is killed while it starts; `deaf`: ignores SIGTERM; `forks`: a
+child in its group; `away`: a child in a session of its own. Each child writes its process id to FORKED, where that is set.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ def main() -> None:
         if word in wanted:
             fork(away=word == "away")
     print(f"loading\x1b[0m the model for {slots} slots", flush=True)
+    if "shot" in wanted:
+        os.kill(os.getpid(), signal.SIGKILL)
     if "ends" in wanted:
         sys.exit("error: not enough memory for the KV cache")
     answers = pages(slots, context, "never" not in wanted)

@@ -141,6 +141,14 @@ def test_a_runtime_that_is_not_up_as_asked_stops_the_grid_with_words(host, misbe
     assert not listens(host.port)
 
 
+def test_a_runtime_that_somebody_killed_while_it_started_is_tried_again(host):
+    host.offer("shot")
+    running, cell = one_cell(host, host.grid(settings=(2,)))
+    assert (running.ready, cell.status, cell.grid.status) == (False, "queued", "running")
+    assert [a.outcome for a in cell.attempts.all()] == ["interrupted"]
+    assert "ended while it started" in cell.reason
+
+
 def test_the_log_of_a_runtime_that_did_not_start_is_left_with_the_cell_without_control_characters(host):
     host.offer("ends")
     _, cell = one_cell(host, host.grid(settings=(2,)))
