@@ -69,8 +69,9 @@ class Recorder:
     def stop_reason(self) -> str | None:
         """What the guard says to it."""
         limits, now = self._plan.guard, self._latest
-        silent = guard.silence_reason(limits, now, at_ns=time.monotonic_ns(), after_ns=self._silent_after_ns)
-        return silent or guard.stop_reason(limits, now, list(self._recent), self._limits)
+        return guard.stop_reason(limits, now, list(self._recent), self._limits) or guard.silence_reason(
+            limits, now, at_ns=time.monotonic_ns(), after_ns=self._silent_after_ns
+        )
 
     def progress(self, stage: Stage, *, elapsed_s: float, sent: int, in_flight: int, reason: str) -> Progress:
         times = sorted(s.e2e_s for s in self._recent if s.outcome is Outcome.OK and s.e2e_s is not None)
