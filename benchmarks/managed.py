@@ -208,7 +208,8 @@ class Running:
         )
         began = self._kept.began
         if not began.pid:
-            raise NotStartedError(f"The runtime could not be started: {began.error}")
+            refused = KilledError if self._kept.was_killed else NotStartedError
+            raise refused(f"The runtime could not be started: {began.error}")
         self._state = leftovers.write(msgspec.structs.replace(self._state, pid=began.pid, started=began.started))
 
     def _wait_until_healthy(self, profile: LaunchProfile) -> None:

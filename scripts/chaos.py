@@ -120,6 +120,8 @@ def the_worker_asked(house: House, _rng: random.Random) -> None:
 
 
 def a_child(house: House, rng: random.Random) -> None:
+    """Pool, scheduler, engine, the runtime or its keeper, while the target is loaded."""
+    _there("the load engine", house.engines)
     _kill([rng.choice(_there("a child", lambda: house.family()[1:]))])
 
 

@@ -18,6 +18,7 @@ import msgspec
 from benchmarks.engine.keeper import KILL_WITHIN_S, Began, Ended, Order
 
 STARTS_WITHIN_S = 20.0
+KEEPER_GONE_WITHIN_S = 1.0
 TAIL_BYTES = 4096
 TAIL_LINES = 12
 SECRET = re.compile("key|token(?!s)|secret|passw", re.IGNORECASE)
@@ -66,8 +67,13 @@ class Kept:
     @property
     def was_killed(self) -> bool:
         """Whether somebody else ended it, or its keeper, by SIGKILL or SIGTERM: it says nothing of how it would run."""
-        ended = self._keeper.poll() if self._ended is None else self._ended.status
-        return not self.alive and ended in (-signal.SIGKILL, -signal.SIGTERM)
+        if self.alive:
+            return False
+        ended = self._ended.status if self._ended is not None else None
+        if ended is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                ended = self._keeper.wait(KEEPER_GONE_WITHIN_S)
+        return ended in (-signal.SIGKILL, -signal.SIGTERM)
 
     def end(self) -> Ended | None:
         """Ends it and all that it forked; how that went. None where the keeper could not tell."""
