@@ -91,16 +91,7 @@ class Supply:
 
     def take_again(self, prepared: Prepared) -> bool:
         """Whether one more attempt at a request is inside the ceilings."""
-        tokens = prepared.intended_prompt_tokens + prepared.asked_output_tokens
-        if self._requests_left < 1:
-            self.ended = self.ended or f"ceiling: {self._plan.max_requests} requests"
-        elif tokens > self._tokens_left:
-            self.ended = self.ended or f"ceiling: {self._plan.max_tokens} tokens"
-        else:
-            self._requests_left -= 1
-            self._tokens_left -= tokens
-            return True
-        return False
+        return self._afford([prepared])
 
     def has_next_turn(self, after: Prepared | None) -> bool:
         return after is not None and after.turn is not None and after.turn + 1 < self._turns
@@ -108,16 +99,19 @@ class Supply:
     def items(self, indexes: Sequence[int]) -> list[Prepared] | None:
         """These items of a known set, whatever was taken before; None once a ceiling is reached."""
         items = [self._workload.build(index) for index in indexes]
-        tokens = sum(item.intended_prompt_tokens + item.asked_output_tokens for item in items)
-        if len(items) > self._requests_left:
-            self.ended = f"ceiling: {self._plan.max_requests} requests"
+        return items if self._afford(items) else None
+
+    def _afford(self, wanted: Sequence[Prepared]) -> bool:
+        """Takes them off what is left, where all of them are inside the ceilings."""
+        tokens = sum(one.intended_prompt_tokens + one.asked_output_tokens for one in wanted)
+        if len(wanted) > self._requests_left:
+            self.ended = self.ended or f"ceiling: {self._plan.max_requests} requests"
         elif tokens > self._tokens_left:
-            self.ended = f"ceiling: {self._plan.max_tokens} tokens"
+            self.ended = self.ended or f"ceiling: {self._plan.max_tokens} tokens"
         else:
-            self._requests_left -= len(items)
-            self._tokens_left -= tokens
-            return items
-        return None
+            self.spent(len(wanted), tokens)
+            return True
+        return False
 
     def spent(self, requests: int, tokens: int) -> None:
         self._requests_left -= requests
