@@ -11,7 +11,7 @@ import hashlib
 import json
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -67,31 +67,41 @@ def kept_models() -> list[type[models.Model]]:
 
 def write(path: Path) -> Kept:
     """Raises BackupRefused where the file is there already."""
+    with _one_moment():
+        parts = (
+            (model, map(rows.as_row, model._base_manager.order_by("pk").iterator(chunk_size=50)))
+            for model in kept_models()
+        )
+        pack(path, parts, lambda: {"audit_head": audit.head()})
+    try:
+        return check(path)
+    except BackupRefused:
+        path.unlink()
+        raise
+
+
+def pack(
+    path: Path, parts: Iterable[tuple[type[models.Model], Iterable[Row]]], facts: Callable[[], dict[str, object]]
+) -> int:
+    """Rows by table and a manifest with their digests and `facts`, in one file that only its owner reads and that is there
+    when it is whole; how many rows. Raises BackupRefused where the file is there already."""
     if path.exists():
         raise BackupRefused(f"{path} is there already. Name a file that is not.")
     part = path.with_name(path.name + ".part")
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".headroom-backup-") as name, _one_moment():
-        folder = Path(name)
-        tables = {}
-        for number, model in enumerate(kept_models()):
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".headroom-") as name:
+        folder, tables = Path(name), {}
+        for number, (model, found) in enumerate(parts):
             member = f"{number:02}-{model._meta.label_lower}.jsonl.gz"
-            found = model._base_manager.order_by("pk").iterator(chunk_size=50)
-            count, sha256 = rows.write(folder / member, (rows.as_row(one) for one in found))
+            count, sha256 = rows.write(folder / member, found)
             tables[model._meta.label_lower] = {"file": member, "rows": count, "sha256": sha256}
-        manifest = {
-            "format": FORMAT,
-            "made_at": timezone.now().isoformat(),
-            "audit_head": audit.head(),
-            "tables": tables,
-        }
+        manifest = {"format": FORMAT, "made_at": timezone.now().isoformat(), "tables": tables} | facts()
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True))
         part.touch(mode=0o600)
         with tarfile.open(part, "w") as tar:
-            for member in (MANIFEST, *(str(table["file"]) for table in tables.values())):
+            for member in sorted(each.name for each in folder.iterdir()):
                 tar.add(folder / member, member)
-    kept = check(part)
     part.replace(path)
-    return kept
+    return sum(int(str(table["rows"])) for table in tables.values())
 
 
 def check(path: Path) -> Kept:

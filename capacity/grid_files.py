@@ -7,9 +7,6 @@ What was decided about the grid (choices, statements) stays where it was decided
 
 from __future__ import annotations
 
-import json
-import tarfile
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
@@ -53,27 +50,9 @@ def write(grid: Grid, path: Path) -> int:
         raise backups.BackupRefused(
             f"Grid {grid.pk} is {grid.get_status_display().lower()}. Stop it, or let it end, first."
         )
-    if path.exists():
-        raise backups.BackupRefused(f"{path} is there already. Name a file that is not.")
     found = {model: list(part) for model, part in _parts(grid).items()}
-    found = {User: _people(found)} | found
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".headroom-grid-") as name:
-        folder, tables = Path(name), {}
-        for number, (model, part) in enumerate(found.items()):
-            member = f"{number:02}-{model._meta.label_lower}.jsonl.gz"
-            count, digest = rows.write(folder / member, (_row(one) for one in part))
-            tables[model._meta.label_lower] = {"file": member, "rows": count, "sha256": digest}
-        manifest = {
-            "format": backups.FORMAT, "made_at": timezone.now().isoformat(), "grid": grid.pk, "name": grid.name,
-            "digest": grid.digest, "tables": tables,
-        }  # fmt: skip
-        (folder / backups.MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True))
-        part_path = path.with_name(path.name + ".part")
-        with tarfile.open(part_path, "w") as tar:
-            for member in (backups.MANIFEST, *(str(table["file"]) for table in tables.values())):
-                tar.add(folder / member, member)
-        part_path.replace(path)
-    return sum(len(part) for part in found.values())
+    parts = ((model, map(_row, part)) for model, part in ({User: _people(found)} | found).items())
+    return backups.pack(path, parts, lambda: {"grid": grid.pk, "name": grid.name, "digest": grid.digest})
 
 
 def read(path: Path) -> Grid:
