@@ -17,7 +17,6 @@ from benchmarks.claims import Claim
 from benchmarks.engine import cool, nvml_calls
 from benchmarks.engine.cool import Baseline
 from benchmarks.engine.host import HostSource
-from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.telemetry import Source, gpu_source
 from benchmarks.engine.terms import NotReported, Reading
 from benchmarks.engine_child import Watch
@@ -38,12 +37,7 @@ class Settled:
 
     ok: bool = True
     watch: Watch = field(default_factory=Watch)
-    waited_s: float = 0.0
     conditions: dict[str, object] = field(default_factory=dict)
-
-    def told(self, plan: CellPlan) -> CellPlan:
-        """The plan less the time that the wait took, which the authorisation counts."""
-        return msgspec.structs.replace(plan, max_wall_s=max(1.0, plan.max_wall_s - self.waited_s))
 
 
 def settle(
@@ -101,7 +95,6 @@ class _Wait:
         self._at_most_s = SIMULATED_AT_MOST_S if grid.simulated else AT_MOST_S
         self._every_s = SIMULATED_READ_EVERY_S if grid.simulated else READ_EVERY_S
         self._watch = Watch()
-        self._began_at = time.monotonic()
         self._slept_s = 0.0
         self._beaten_s = 0.0
 
@@ -148,11 +141,11 @@ class _Wait:
     def _stopped(self) -> Settled:
         if not self._watch.pulse.lost:
             claims.give_back(claim=self._claim, reason=self._watch.pulse.reason)
-        return Settled(ok=False, watch=self._watch, waited_s=self._slept_s)
+        return Settled(ok=False, watch=self._watch)
 
     def _settled(self, words: str) -> Settled:
         told: dict[str, object] = {"waited_s": round(self._slept_s, 1), "words": words}
-        return Settled(watch=self._watch, waited_s=time.monotonic() - self._began_at, conditions={"cooling": told})
+        return Settled(watch=self._watch, conditions={"cooling": told})
 
 
 def _silence(found: Sequence[Reading | NotReported]) -> str:

@@ -73,7 +73,6 @@ class Running:
         self._kept: Kept | None = None
         self._state: State | None = None
         self._beaten_at = 0.0
-        self._began_at = time.monotonic()
         self._effective: Effective | None = None
         self.watch, self.ready = Watch(), True
         self.facts: dict[str, object] = {}
@@ -99,13 +98,12 @@ class Running:
         self._read_back(profile, wanted)
 
     def told(self, plan: CellPlan) -> CellPlan:
-        """The plan with what was read back, so that the evidence holds it, and less the time that the start took."""
+        """The plan with what was read back, so that the evidence holds it."""
         if self._effective is None:
             return plan
         found, profile = self._effective, self._grid.runtime.launch_profile
         return msgspec.structs.replace(
             plan,
-            max_wall_s=max(1.0, plan.max_wall_s - (time.monotonic() - self._began_at)),
             read_back=ReadBack(
                 profile=profile,
                 active_sequences=found.active_sequences,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 from django.conf import settings
 from django.utils import timezone
 
@@ -76,6 +78,7 @@ def run_cell(claim: Claim) -> bool:
 
 def _carried_out(claim: Claim, cell: Cell, plan: CellPlan, conditions: dict[str, object]) -> bool:
     """Whether this worker was in touch throughout. Raises OSError where its own files cannot be written."""
+    began_s = time.monotonic()
     with _folder(claim) as folder, Around(conditions) as around, managed.runtime(claim, cell, folder) as running:
         if not running.ready:
             return not running.watch.out_of_touch
@@ -86,8 +89,14 @@ def _carried_out(claim: Claim, cell: Cell, plan: CellPlan, conditions: dict[str,
         proved, watch = _calibrated(claim, cell.grid, folder)
         out_of_touch = settled.watch.out_of_touch | watch.out_of_touch
         if proved:
-            out_of_touch |= _run_plan(claim, running.told(settled.told(plan)), folder, running, around).out_of_touch
+            left = shortened(running.told(plan), time.monotonic() - began_s)
+            out_of_touch |= _run_plan(claim, left, folder, running, around).out_of_touch
         return not out_of_touch
+
+
+def shortened(plan: CellPlan, spent_s: float) -> CellPlan:
+    """Less the time that went into starting a runtime, cooling down and calibrating: the authorisation counts it too."""
+    return msgspec.structs.replace(plan, max_wall_s=max(1.0, plan.max_wall_s - spent_s))
 
 
 def _calibrated(claim: Claim, grid: Grid, folder: Path) -> tuple[bool, Watch]:

@@ -160,10 +160,3 @@ def test_a_grid_that_had_measured_before_keeps_no_baseline():
     settled, _ = settle(made.claim(grid), Card((40, 60)))
     grid.refresh_from_db()
     assert (grid.baseline, words(settled)) == (None, cooling.LATE)
-
-
-def test_the_wait_counts_against_the_wall_time_of_the_cell():
-    from tests.benchmarks.engine.plans import a_plan
-
-    assert cooling.Settled(waited_s=4.0).told(a_plan(max_wall_s=20.0)).max_wall_s == 16.0
-    assert cooling.Settled(waited_s=90.0).told(a_plan(max_wall_s=20.0)).max_wall_s == 1.0

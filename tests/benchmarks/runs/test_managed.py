@@ -118,7 +118,6 @@ def test_what_was_read_back_goes_into_the_plan_that_the_evidence_holds(host):
     assert plans[0].read_back == ReadBack(
         profile="fake", active_sequences=2, context_per_sequence_tokens=1024, kv_capacity_tokens=2048
     )
-    assert 90 < plans[0].max_wall_s < 100
 
 
 @pytest.mark.parametrize(
