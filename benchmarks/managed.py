@@ -215,8 +215,8 @@ class Running:
         kept, page = self._kept, launch.line_of(profile.kind).health
         url = f"{self._grid.runtime.endpoint.rstrip('/')}{page}"
         began = time.monotonic()
-        with httpx.Client(trust_env=False, follow_redirects=False, timeout=HEALTH_TIMEOUT) as client:
-            healthy = self._wait(lambda: not kept.alive or _answers(client, url), profile.ready_within_s)
+        with health_client() as client:
+            healthy = self._wait(lambda: not kept.alive or answers(client, url), profile.ready_within_s)
         self.facts["ready_after_s"] = round(time.monotonic() - began, 2)
         if healthy and kept.alive:
             return
@@ -343,7 +343,11 @@ def _filled(profile: LaunchProfile, wanted: Asked) -> tuple[list[str], dict[str,
     return [host_file.filled(word, values) for word in profile.command], surroundings
 
 
-def _answers(client: httpx.Client, url: str) -> bool:
+def health_client() -> httpx.Client:
+    return httpx.Client(trust_env=False, follow_redirects=False, timeout=HEALTH_TIMEOUT)
+
+
+def answers(client: httpx.Client, url: str) -> bool:
     try:
         return client.get(url).status_code == httpx.codes.OK
     except httpx.HTTPError:

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks import managed
 from benchmarks.engine.scrape import http_get
 from benchmarks.engine.terms import Outcome
 from benchmarks.models import RuntimeKind
@@ -23,11 +24,17 @@ def scraped(address: str) -> None:
         http_get(secure=False)(f"{address}/metrics")
 
 
+def waited_for(address: str) -> None:
+    with managed.health_client() as client:
+        assert managed.answers(client, f"{address}/health") is False
+
+
 CLIENTS: list[tuple[str, Callable[[str], object]]] = [
     *((f"look at {kind}", partial(look.look_at, kind=kind, api_key="secret")) for kind in RuntimeKind.values),
     ("is it a simulator", lambda address: look.is_simulator(address, api_key="secret")),
     ("test request", lambda address: look.test_request(address, "model", api_key="secret")),
     ("metrics", scraped),
+    ("wait for a started runtime", waited_for),
 ]  # fmt: skip
 
 
