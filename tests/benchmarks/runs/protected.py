@@ -38,7 +38,7 @@ def authorized(grid: Grid) -> Authorization:
     owner = factories.make_user(grid.team, "host_owner")
     return runs.authorize(
         grid=grid, by=owner, valid_from=NOON, valid_until=LATE,
-        ceilings=runs.Ceilings(max_concurrency=8, max_requests=10_000, max_tokens=1_000_000, max_minutes=60),
+        ceilings=runs.Ceilings(max_concurrency=8, max_requests=1_000_000, max_tokens=100_000_000, max_minutes=60),
     )  # fmt: skip
 
 

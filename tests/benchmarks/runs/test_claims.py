@@ -77,7 +77,7 @@ def test_a_changed_plan_voids_the_authorisation():
 
 
 @pytest.mark.parametrize(
-    ("spent", "allowed"), [({"sent": 9_999}, True), ({"sent": 10_000}, False), ({"tokens": 1_000_000}, False)]
+    ("spent", "allowed"), [({"sent": 999_999}, True), ({"sent": 1_000_000}, False), ({"tokens": 100_000_000}, False)]
 )
 def test_ceilings_count_over_all_cells_of_the_grid(spent, allowed):
     grid = running_grid(settings=(1,), class_names=("short", "median"))

@@ -25,7 +25,7 @@ def test_a_plan_carries_the_grid_the_limits_and_the_ceilings_and_reads_back_the_
     assert (plan.offered_concurrency, plan.class_name, [c.name for c in plan.classes]) == (4, "median", ["median"])
     assert (plan.base_url, plan.window_s, plan.warmup_s, plan.simulated) == ("http://127.0.0.1:9", 5.0, 1.0, True)
     assert plan.classes[0].limits.e2e_s == 2.0
-    assert (plan.max_requests, plan.max_tokens, plan.max_wall_s) == (10_000, 1_000_000, 3600.0)
+    assert (plan.max_requests, plan.max_tokens, plan.max_wall_s) == (1_000_000, 100_000_000, 3600.0)
     assert engine_plan.decode(engine_plan.encode(plan)) == plan
 
 
