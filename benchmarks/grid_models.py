@@ -67,6 +67,12 @@ class Grid(models.Model):
     baseline = models.JSONField(
         null=True, help_text="Temperature, power and memory of the idle host before the first cell."
     )
+    confirms = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="confirmations",
+        help_text="The closed-loop grid whose chosen setting this open loop confirms.",
+    )  # fmt: skip
+    confirms_setting = models.PositiveIntegerField(null=True, blank=True)
+    confirms_queue_cap = models.PositiveIntegerField(null=True, blank=True)
     answer = models.JSONField(null=True, help_text="What a capacity search found, or why it could not say.")
     digest = models.CharField(
         max_length=64, help_text="SHA-256 of the canonical plan; the authorisation is bound to it."

@@ -36,6 +36,9 @@ class Objective(Versioned):
     reserve_growth = models.FloatField(default=0.10, validators=[MinValueValidator(0), MaxValueValidator(0.9)])
     reserve_variance = models.FloatField(default=0.05, validators=[MinValueValidator(0), MaxValueValidator(0.9)])
     reserve_loss = models.FloatField(default=0.0, validators=[MinValueValidator(0), MaxValueValidator(0.9)])
+    terms = models.JSONField(
+        default=dict, blank=True, help_text="What it asks beyond latency: engine.plan.ObjectiveTerms as plain values."
+    )
     set_at = models.DateTimeField(
         default=timezone.now, editable=False, help_text="When the limits got the values that stand here."
     )
@@ -88,7 +91,7 @@ class Choice(models.Model):
     setting = models.PositiveIntegerField(help_text="Offered concurrency that the evidence stands for.")
     rollback_setting = models.PositiveIntegerField(null=True, blank=True)
     verdict = models.JSONField(help_text="The judge's words and numbers when it was proposed.")
-    grade = models.CharField(max_length=20, default="ungraded")
+    grade = models.CharField(max_length=30, default="ungraded")
     digest = models.CharField(
         max_length=64, help_text="SHA-256 over setting, evidence, grade and rollback: a change voids the approval."
     )

@@ -53,6 +53,65 @@ class ClassLimits(msgspec.Struct, frozen=True, kw_only=True):
     tpot_s: float | None = None
 
 
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients do when they are refused, as somebody declared it. `tries` counts the first one too; `budget_share` is
+    the part of requests that may be tried again, None where there is no such budget."""
+
+    kind: Literal["none", "immediate", "backoff"]
+    tries: int = 1
+    base_s: float = 0.5
+    most_s: float = 20.0
+    jitter: bool = False
+    honours_retry_after: bool = False
+    budget_share: float | None = None
+
+
+class ProductionMix(msgspec.Struct, frozen=True, kw_only=True):
+    """What production really sends, as declared or read from a trace: prompt tokens, and the shares (0 to 1) of prompts
+    that are repeated and of prompt tokens that begin alike. `source` says from where."""
+
+    p10_tokens: float
+    p90_tokens: float
+    p95_tokens: float
+    repeated_share: float = 0.0
+    shared_prefix_share: float = 0.0
+    source: str = ""
+
+
+class BatchTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that must be done by a time of day: `items` between `window_start` and `window_end` ("22:00"), on `days` (0
+    is Monday), by `latest_finish` at the latest. `power_expected` is what the host runs on meanwhile; `outage_s` is how
+    long it may be without, stated by somebody who knows the place."""
+
+    items: int
+    window_start: str
+    window_end: str
+    latest_finish: str
+    days: tuple[int, ...] = (0, 1, 2, 3, 4)
+    power_expected: str = "grid"
+    outage_s: float = 0.0
+
+
+class ObjectiveTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What an objective asks beyond latency, success and the host's safety; None where nobody declared it.
+
+    `max_slowdown` is of short requests beside long ones, against alone. `demand_per_min` is what the office needs in its
+    busiest minute. `tenants` above 1 asks for credentials and quotas to be proved. `published` is the sentence or figure
+    that is told of this service today.
+    """
+
+    max_slowdown: float = 2.0
+    max_free_s: float = 1.0
+    max_refuse_s: float = 1.0
+    max_recover_s: float = 60.0
+    demand_per_min: float | None = None
+    tenants: int = 1
+    retry: RetryPolicy | None = None
+    production: ProductionMix | None = None
+    batch: BatchTerms | None = None
+    published: str = ""
+
+
 class GridLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Every limit of an objective, as the grid carries it. Shares are 0 to 1, reserves shares of the measured rate."""
 
@@ -66,6 +125,7 @@ class GridLimits(msgspec.Struct, frozen=True, kw_only=True):
     reserve_variance: float = 0.05
     reserve_loss: float = 0.0
     classes: dict[str, ClassLimits] = msgspec.field(default_factory=dict)
+    terms: ObjectiveTerms = ObjectiveTerms()
 
 
 class ClassPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,5 @@
-"""The two answers that statistics here may give: a quantile with what it still needs, a share with its denominator."""
+"""The answers that statistics here may give: a quantile with what it still needs, a share with its denominator, and any
+other figure with its interval."""
 
 from __future__ import annotations
 
@@ -39,3 +40,14 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None = None
     lower: float | None = None
     upper: float | None = None
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure with its two-sided 95 % interval; `n` is over how many it is taken, `how` names what the interval covers.
+    None is not known, never zero."""
+
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    n: int = 0
+    how: str = ""

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from capacity.assessment import accounting, latency, rates, words
+from capacity.assessment import (
+    accounting,
+    behaviour,
+    confirm,
+    diagnosis,
+    latency,
+    policy,
+    queueing,
+    rates,
+    rubric,
+    validity,
+    words,
+)
 from capacity.assessment.facts import (
     MEASURED,
     MIXED,
@@ -77,7 +89,7 @@ def unjudged(facts: GridFacts, *, heading: str, summary: str, closed_loop: bool)
 def row_of(facts: GridFacts, setting: int) -> SettingRow:
     """One setting as tables and charts show it."""
     cells = facts.at(setting)
-    gates = tuple(gates_of(facts, cells))
+    gates = (*gates_of(facts, cells), *behaviour.gates(facts, setting))
     found = [cell for cell in cells if cell.summary is not None]
     classes = tuple(latency.rows(facts.limits, found))
     good = rates.mix_good(cells, facts.class_names, facts.class_weights)
@@ -103,6 +115,7 @@ def row_of(facts: GridFacts, setting: int) -> SettingRow:
         word=words.word(gates, safe=safe, indicative=indicative, needs=needs),
         reasons=_row_reasons(gates),
         cells=tuple(cell.cell_id for cell in found),
+        checks=validity.checks(facts, cells),
     )
 
 
@@ -144,6 +157,10 @@ def _verdict(
     rollback = lower[-1] if lower else None
     queue = _queue_words(facts, rows)
     room = headroom(facts, chosen) if chosen else None
+    cap = queueing.queue_cap(facts, rows, chosen, room) if chosen and room else None
+    confirmed = confirm.confirmation(facts, chosen, room, cap) if chosen and room else None
+    findings = diagnosis.findings(facts, rows, chosen)
+    graded = rubric.rubric(facts, rows, chosen, confirmed, findings)
     return Verdict(
         method_version=METHOD_VERSION,
         kind=kind,
@@ -156,13 +173,18 @@ def _verdict(
         reasons=_reasons(rows, chosen, room),
         why_not=_why_not(facts, rows, chosen),
         headroom=room,
-        grade=GRADE,
-        grade_reason=words.grade_reason(chosen, objective_before_run=facts.objective_before_run),
+        grade=graded.grade,
+        grade_reason=graded.reason or words.grade_reason(chosen, objective_before_run=facts.objective_before_run),
         not_tested=words.NOT_TESTED,
         queue_words=queue,
         cautions=_cautions(facts, rows, chosen),
         rate_words=_rate_words(facts),
         simulated=facts.simulated,
+        findings=findings,
+        rubric=graded,
+        queue_cap=cap,
+        confirmation=confirmed,
+        policy=policy.policy(facts, chosen, room, cap, rollback) if chosen and room else (),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from benchmarks.engine.plan import GridLimits
+from benchmarks.engine.plan import GridLimits, ObjectiveTerms
 from benchmarks.engine.summary_types import CellSummary
+from benchmarks.engine.verdicts import ProbeVerdict
 
 MIXED = "mixed"
 MEASURED = "measured"
@@ -37,10 +38,70 @@ class CellFact(msgspec.Struct, frozen=True, kw_only=True):
     summary: CellSummary | None
 
 
+class ProbeFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A behaviour probe as it stands. `verdict` is None until it ran; `reason` then says why not."""
+
+    cell_id: int
+    probe: str
+    setting: int
+    repeat: int
+    status: str
+    reason: str
+    verdict: ProbeVerdict | None
+
+
+class ConfirmFact(msgspec.Struct, frozen=True, kw_only=True):
+    """One open-loop cell that was drawn to confirm `setting` at `rate_per_min` through `queue_cap`. `differs` names what
+    is not as it was in the grid that it confirms; only an empty one confirms anything."""
+
+    grid_id: int
+    cell_id: int
+    setting: int
+    queue_cap: int | None
+    rate_per_min: float
+    status: str
+    reason: str
+    summary: CellSummary | None
+    differs: tuple[str, ...] = ()
+
+
+class LengthFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked in this grid: prompt tokens of the workload as drawn, over its classes by their weights, and what was
+    seen of repeats. Shares are 0 to 1, None where nobody can say."""
+
+    classes: int
+    p10_tokens: float | None = None
+    p90_tokens: float | None = None
+    p95_tokens: float | None = None
+    longest_tokens: float | None = None
+    repeated_share: float | None = None
+    cached_share: float | None = None
+    declared_prefix_share: float | None = None
+
+
+class MemoryFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What geometry, flags and host say that a setting needs. `predicted_bytes` by setting stands beside what was measured;
+    `pool_tokens` is the KV room, `context_per_sequence_tokens` what one sequence may have of it."""
+
+    geometry_known: bool = False
+    reason: str = ""
+    predicted_bytes: dict[int, float] = {}
+    pool_tokens: float | None = None
+    context_per_sequence_tokens: float | None = None
+
+
+class ConditionFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether room and power were recorded, and how any cell's surroundings differ from those of the first."""
+
+    recorded: bool = False
+    differs: tuple[str, ...] = ()
+
+
 class GridFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One grid. Bytes are bytes; `has_gpu` and `queue_bounded` are None where nobody knows.
 
-    `class_weights` are the workload's weights of the measured classes, in any scale.
+    `class_weights` are the workload's weights of the measured classes, in any scale. `previous_setting` is what the same
+    runtime was last approved for, with its arguments in `previous_words`.
     """
 
     limits: GridLimits
@@ -57,6 +118,17 @@ class GridFacts(msgspec.Struct, frozen=True, kw_only=True):
     objective_before_run: bool = True
     simulated: bool = False
     validity_by_construction: bool = False
+    probes: tuple[ProbeFact, ...] = ()
+    confirmations: tuple[ConfirmFact, ...] = ()
+    lengths: LengthFacts | None = None
+    memory: MemoryFacts = MemoryFacts()
+    conditions: ConditionFacts = ConditionFacts()
+    previous_setting: int | None = None
+    previous_words: str = ""
+
+    @property
+    def terms(self) -> ObjectiveTerms:
+        return self.limits.terms
 
     def at(self, setting: int) -> tuple[CellFact, ...]:
         return tuple(cell for cell in self.cells if cell.setting == setting)

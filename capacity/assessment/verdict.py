@@ -6,7 +6,9 @@ from enum import StrEnum
 
 import msgspec
 
-METHOD_VERSION = 1
+from benchmarks.stats.estimates import Estimate, Interval, Share
+
+METHOD_VERSION = 2
 
 
 class Answer(StrEnum):
@@ -116,6 +118,9 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     word: str
     reasons: tuple[str, ...]
     cells: tuple[int, ...]
+    checks: tuple[Check, ...] = ()
+    good_per_kwh: Interval = Interval()
+    items_per_s: Interval = Interval()
 
 
 class WhyNot(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +152,130 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(reserve.words for reserve in self.reserves if reserve.share > 0) or "none asked"
 
 
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One question asked of a window before anything is concluded from it."""
+
+    key: str
+    title: str
+    answer: Answer
+    evidence: str
+    remedy: str = ""
+    cells: tuple[int, ...] = ()
+
+
+class Found(StrEnum):
+    """What a diagnosis says. NOT_TESTED blocks Complete."""
+
+    NOT_FOUND = "not found"
+    WATCH = "watch"
+    FOUND = "found"
+    NOT_TESTED = "not tested"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the seven classic mistakes in this measurement. `by_construction`: our method excludes it, which is no test.
+    `next_cell` says what to run to know; `doc` is the page of the documentation."""
+
+    key: str
+    title: str
+    found: Found
+    evidence: tuple[str, ...]
+    remedy: str = ""
+    next_cell: str = ""
+    doc: str = ""
+    cells: tuple[int, ...] = ()
+    by_construction: bool = False
+
+
+class Grade(StrEnum):
+    """Computed, never set by hand. UNGRADED only where nothing was measured or the way of loading is not judged."""
+
+    COMPLETE = "complete"
+    NEEDS_REVISION = "needs revision"
+    NOT_COMPLETE = "not complete"
+    NO_SAFE_SETTING = "no safe setting found"
+    UNGRADED = "ungraded"
+
+
+class Criterion(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the rubric. FAILS or NOT_TESTED keep a grade from Complete; `next_cell` says what to run."""
+
+    key: str
+    title: str
+    answer: Answer
+    reason: str
+    next_cell: str = ""
+    cells: tuple[int, ...] = ()
+
+
+class Rubric(msgspec.Struct, frozen=True, kw_only=True):
+    grade: Grade
+    reason: str
+    criteria: tuple[Criterion, ...] = ()
+
+
+class CapRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What one queue cap does: the share refused, and waiting times in seconds of those admitted."""
+
+    cap: int
+    refused: Interval
+    waiting_mean_s: Interval
+    waiting_p95_s: Interval
+    holds: bool
+
+
+class QueueCap(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest cap whose waiting p95 still leaves the objective, at `arrivals_per_min` with `active` served at once; None
+    where not even 0 does. `interpolated` are numbers active whose rate was not measured. `retry_after_s` is what a refused
+    client is told."""
+
+    arrivals_per_min: float
+    active: int
+    cap: int | None
+    rows: tuple[CapRow, ...]
+    interpolated: tuple[int, ...]
+    retry_after_s: int
+    words: str
+
+
+class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
+    """The finalist in an open loop: what users feel. Its tails and its rate are what a statement may say."""
+
+    answer: Answer
+    words: str
+    rate_per_min: float | None = None
+    queue_cap: int | None = None
+    grid_id: int | None = None
+    cells: tuple[int, ...] = ()
+    good: Rate = Rate()
+    refused: Share | None = None
+    waiting_p95_s: Estimate | None = None
+    classes: tuple[ClassRow, ...] = ()
+    next_cell: str = ""
+
+
+class PolicyLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One control that goes with the setting, with where its figure comes from."""
+
+    key: str
+    title: str
+    value: str
+    words: str
+    source: str = ""
+
+
+class BatchVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """A static batch against its window. `finish_s` is from its start; `stated_` with the outage that the objective states."""
+
+    answer: Answer
+    words: str
+    finish_s: Interval = Interval()
+    stated_finish_s: Interval = Interval()
+    allowed_s: float | None = None
+    items_left: int = 0
+    restarts: int = 0
+
+
 class Kind(StrEnum):
     RECOMMENDED = "recommended"
     NO_SAFE_SETTING = "no safe setting"
@@ -175,6 +304,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     cautions: tuple[str, ...]
     rate_words: str
     simulated: bool
+    findings: tuple[Finding, ...] = ()
+    rubric: Rubric = Rubric(grade=Grade.UNGRADED, reason="")
+    queue_cap: QueueCap | None = None
+    confirmation: Confirmation | None = None
+    policy: tuple[PolicyLine, ...] = ()
+    batch: BatchVerdict | None = None
 
     def row(self, setting: int | None) -> SettingRow | None:
         return next((row for row in self.rows if row.setting == setting), None)
