@@ -321,6 +321,8 @@ class SupersededEvidence(models.Model):
     content = models.BinaryField()
     reason = models.CharField(max_length=300)
     stored_at = models.DateTimeField(auto_now_add=True)
+    signature = models.CharField(max_length=128, blank=True, help_text="Ed25519 by the worker's own key, in base64.")
+    key = models.ForeignKey(WorkerKey, null=True, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
         ordering = ["cell", "attempt"]

@@ -111,7 +111,8 @@ def _beside(claim: Claim, result: Result) -> Attempt | None:
 def _supersede(claim: Claim, result: Result, reason: str) -> None:
     SupersededEvidence.objects.create(
         cell_id=claim.cell_id, attempt=claim.attempt, schema_version=result.schema_version, sha256=result.sha256,
-        requests=result.requests, content=result.parquet, reason=reason[:300],
+        requests=result.requests, content=result.parquet, reason=reason[:300], signature=result.signature,
+        key_id=result.key_id,
     )  # fmt: skip
     _keep_conditions(claim, result)
     _tell(claim, "kept superseded evidence", result, reason)

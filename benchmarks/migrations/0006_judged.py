@@ -26,4 +26,14 @@ class Migration(migrations.Migration):
             name='confirms_setting',
             field=models.PositiveIntegerField(blank=True, null=True),
         ),
+        migrations.AddField(
+            model_name='supersededevidence',
+            name='key',
+            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='benchmarks.workerkey'),
+        ),
+        migrations.AddField(
+            model_name='supersededevidence',
+            name='signature',
+            field=models.CharField(blank=True, help_text="Ed25519 by the worker's own key, in base64.", max_length=128),
+        ),
     ]

@@ -237,11 +237,12 @@ def test_a_late_result_after_a_newer_attempt_has_finished_is_kept_and_not_the_re
     held = interrupted()
     assert record(claim(Grid.objects.get()), content=b"newer")
     before = Cell.objects.values().get()
-    late = msgspec.structs.replace(ended(-60), parquet=b"older")
+    late = msgspec.structs.replace(ended(-60), parquet=b"older", signature="by the worker")
     assert recording.deliver(claim=held, result=late) is Delivery.SUPERSEDED
     assert recording.deliver(claim=held, result=late) is Delivery.KNOWN
     kept = SupersededEvidence.objects.get()
     assert (kept.attempt, bytes(kept.content), kept.sha256) == (1, b"older", late.sha256)
+    assert kept.signature == "by the worker"
     assert kept.reason == "Attempt 2 had finished before this result of attempt 1 arrived."
     assert (Cell.objects.values().get(), queries.evidence_bytes(held.cell_id)) == (before, b"newer")
     assert Event.objects.filter(verb="kept superseded evidence").count() == 1
