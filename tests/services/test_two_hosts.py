@@ -17,6 +17,7 @@ DRAWN = """
 from datetime import timedelta
 from django.utils import timezone
 from benchmarks import enrolling, runs
+from benchmarks.engine.probe_plan import LimitsProbe
 from tests import factories
 team, now, answer = factories.make_team(), timezone.now(), {{}}
 owner = factories.make_user(team, "host_owner", username="owner")
@@ -26,9 +27,10 @@ ceilings = runs.Ceilings(max_concurrency=8, max_requests=100_000, max_tokens=10_
 for slug, endpoint in {endpoints!r}.items():
     hardware = factories.make_hardware(team, slug=slug)
     runtime = factories.make_runtime(hardware, endpoint=endpoint, metrics_url="", model_name="headroom-simulated-demo")
-    for _ in range({grids}):
+    for number in range({grids}):
         grid = factories.make_grid(runtime, workload, drawn_by=operator, settings=(1,), window_s=1.0, warmup_s=0.2,
-            limits=factories.make_limits(classes=("short",), e2e_s=60.0))
+            limits=factories.make_limits(classes=("short",), e2e_s=60.0),
+            probes=() if number else (LimitsProbe(rate_requests=3, rate_s=2.0),))
         runs.authorize(grid=grid, by=owner, valid_from=now, valid_until=now + timedelta(hours=1), ceilings=ceilings)
     answer[slug] = enrolling.make_key(hardware=hardware, by=owner)[1]
 """
@@ -40,6 +42,10 @@ SIGNED_BY = """
 SELECT DISTINCT h.slug, o.slug FROM benchmarks_evidence e JOIN benchmarks_cell c ON c.id = e.cell_id
 JOIN benchmarks_hardware h ON h.id = c.hardware_id JOIN benchmarks_workerkey k ON k.id = e.key_id
 JOIN benchmarks_hardware o ON o.id = k.hardware_id ORDER BY h.slug
+"""
+PROBED = """
+SELECT DISTINCT h.slug, c.verdict ->> 'probe', c.status FROM benchmarks_cell c
+JOIN benchmarks_hardware h ON h.id = c.hardware_id WHERE c.verdict IS NOT NULL ORDER BY h.slug
 """
 LEFT = "SELECT count(*) FROM benchmarks_cell WHERE status IN ('queued', 'running', 'measured')"
 
@@ -77,7 +83,8 @@ def test_each_worker_serves_its_own_host_and_the_office_shows_both(place, tmp_pa
 
     wait_for("cells of both hosts", enough)
     assert office.rows(SIGNED_BY) == [(slug, slug) for slug in HOSTS]
-    assert office.rows(LEFT) == [(2 * GRIDS_EACH,)]
+    assert office.rows(PROBED) == [(slug, "limits", "measured") for slug in HOSTS]
+    assert office.rows(LEFT) == [(2 * (GRIDS_EACH + 1),)]  # the first grid of each host has a behaviour probe too
     assert seen_in_the_office(office, tmp_path) == (200, True)
 
 
