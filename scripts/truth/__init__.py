@@ -1,0 +1,1 @@
+"""`make truth`: is the judge right? Random grids on the simulated runtime, whose truth is known from its parameters."""
