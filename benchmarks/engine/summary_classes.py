@@ -81,6 +81,7 @@ def class_summary(
         impossible_rates=int((ok & times.too_fast).sum()),
         wrong_times=int((rows & times.wrong).sum()),
         steadiness=_steadiness(requests, graded, ok, window),
+        long_outputs=_long_outputs(requests, ok),
     )
 
 
@@ -88,6 +89,16 @@ def outcomes(requests: Requests, rows: Bools) -> dict[str, int]:
     """Every outcome that occurred, in the vocabulary's order."""
     counts = np.bincount(requests.codes["outcome"][rows], minlength=len(OUTCOMES))
     return {name: int(count) for name, count in zip(OUTCOMES, counts, strict=True) if count}
+
+
+def _long_outputs(requests: Requests, ok: Bools) -> int | None:
+    """By the server's count alone: text that is split again may come out a token longer. Requests that share one body
+    share its limit, which is that of the longest, so nothing is said of them."""
+    counted = requests.codes["token_source"] == TOKEN_SOURCES.index(TokenSource.SERVER.value)
+    told = ok & counted & requests.masked["output_tokens"].known & ~requests.masked["batch"].known
+    if not told.any():
+        return None
+    return int((told & (requests.masked["output_tokens"].values > requests.plain["asked_output_tokens"])).sum())
 
 
 def is_mixed(sources: dict[str, int]) -> bool:

@@ -84,7 +84,8 @@ class ClassSummary(msgspec.Struct, frozen=True, kw_only=True):
     `buffered`: the answers were held back and came at once, so times to and between tokens are not the server's; they
     are left empty, as without streaming. `mixed_token_sources`: more than one source counted, so there is no rate of
     tokens and no time per token. `wrong_times` are successes with impossible stamps, counted as failed, and
-    `impossible_rates` those whose tokens came faster than any sequence is decoded.
+    `impossible_rates` those whose tokens came faster than any sequence is decoded. `long_outputs` are successes with more
+    tokens by the server's own count than they were allowed; None where the server counted none.
     """
 
     class_name: str
@@ -117,6 +118,7 @@ class ClassSummary(msgspec.Struct, frozen=True, kw_only=True):
     impossible_rates: int = 0
     wrong_times: int = 0
     steadiness: dict[str, Steadiness] = {}
+    long_outputs: int | None = None
 
 
 class OpenLoopSummary(msgspec.Struct, frozen=True, kw_only=True):

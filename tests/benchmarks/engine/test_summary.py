@@ -162,6 +162,20 @@ def test_an_output_more_than_five_percent_short_is_told(got, is_short):
     assert short(a_record(0, asked_output_tokens=256, output_tokens=got)).short_outputs == is_short
 
 
+@pytest.mark.parametrize(
+    "fields, long",
+    [
+        ({"output_tokens": 256}, 0),
+        ({"output_tokens": 257}, 1),
+        ({"output_tokens": 257, "token_source": TokenSource.TOKENIZER}, None),
+        ({"output_tokens": None, "token_source": TokenSource.UNKNOWN}, None),
+        ({"output_tokens": 257, "batch": 1}, None),
+    ],
+)
+def test_an_answer_longer_than_its_limit_is_told_by_the_servers_own_count_alone(fields, long):
+    assert short(a_record(0, asked_output_tokens=256, **fields)).long_outputs == long
+
+
 def test_in_flight_counts_the_part_of_each_request_inside_the_window():
     half = a_record(0, t_sent_ns=0, t_closed_ns=S // 2)
     across = a_record(1, t_sent_ns=-S, t_closed_ns=5 * S)
