@@ -67,7 +67,8 @@ class ConfirmFact(msgspec.Struct, frozen=True, kw_only=True):
 
 class LengthFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked in this grid: prompt tokens of the workload as drawn, over its classes by their weights, and what was
-    seen of repeats. Shares are 0 to 1, None where nobody can say."""
+    seen of repeats. Shares are 0 to 1, None where nobody can say. `longest_request_tokens` is prompt and answer at p99 of
+    the longest class; `short_class` is the one with the fewest tokens, empty where there is but one."""
 
     classes: int
     p10_tokens: float | None = None
@@ -77,17 +78,24 @@ class LengthFacts(msgspec.Struct, frozen=True, kw_only=True):
     repeated_share: float | None = None
     cached_share: float | None = None
     declared_prefix_share: float | None = None
+    longest_request_tokens: float | None = None
+    short_class: str = ""
 
 
 class MemoryFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What geometry, flags and host say that a setting needs. `predicted_bytes` by setting stands beside what was measured;
-    `pool_tokens` is the KV room, `context_per_sequence_tokens` what one sequence may have of it."""
+    """What geometry, flags and host say that a setting needs. `predicted_bytes` by setting stands beside `measured_bytes`,
+    read of the same memory; `pool_tokens` is the KV room, `context_per_sequence_tokens` what one sequence may have of it,
+    `all_long` how many sequences the pool holds if all are long, by setting. `substitute` says by what an overflow is told
+    where the runtime counts no preemptions; empty where by nothing."""
 
     geometry_known: bool = False
     reason: str = ""
     predicted_bytes: dict[int, float] = {}
+    measured_bytes: dict[int, float] = {}
     pool_tokens: float | None = None
     context_per_sequence_tokens: float | None = None
+    all_long: dict[int, int] = {}
+    substitute: str = ""
 
 
 class ConditionFacts(msgspec.Struct, frozen=True, kw_only=True):

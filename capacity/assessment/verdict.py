@@ -12,7 +12,7 @@ METHOD_VERSION = 2
 
 
 class Answer(StrEnum):
-    """Five answers and no sixth. Only FAILS and NOT_TESTED keep a setting out of the safe set."""
+    """Five answers and no sixth. Only FAILS and NOT_TESTED keep a setting out of the safe set or a grade from Complete."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -21,11 +21,21 @@ class Answer(StrEnum):
     NOT_REPORTED = "not reported"
 
 
-BLOCKING = frozenset({Answer.FAILS, Answer.NOT_TESTED})
+
+
+class Stage(StrEnum):
+    """Where an answer that is missing counts: it keeps the setting from being safe, or only the grade from Complete."""
+
+    SAFE = "safe"
+    GRADE = "grade"
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """One question asked of one setting. `needs` counts the requests that are missing for a proof, `cells` are ids."""
+    """One question asked of one setting. `needs` counts the requests that are missing for a proof, `cells` are ids.
+
+    What was tested and fails makes a setting unsafe at either stage; what was not tested does so at the stage *safe* only.
+    `substitute` is what was looked at where the reading that the gate asks for is not reported.
+    """
 
     key: str
     title: str
@@ -35,10 +45,20 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[int, ...] = ()
     indicative: bool = False
     needs: int = 0
+    stage: Stage = Stage.SAFE
+    substitute: str = ""
 
     @property
     def blocks(self) -> bool:
-        return self.answer in BLOCKING
+        """Whether it keeps the setting out of the safe set."""
+        return self.answer == Answer.FAILS or (self.answer == Answer.NOT_TESTED and self.stage == Stage.SAFE)
+
+    @property
+    def caps_grade(self) -> bool:
+        """Whether it keeps the grade from Complete although it lets the setting be safe."""
+        if self.answer == Answer.NOT_REPORTED:
+            return not self.substitute
+        return self.answer == Answer.NOT_TESTED and self.stage == Stage.GRADE
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,7 +194,8 @@ class Found(StrEnum):
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One of the seven classic mistakes in this measurement. `by_construction`: our method excludes it, which is no test.
-    `next_cell` says what to run to know; `doc` is the page of the documentation."""
+    `next_cell` says what to run to know; `doc` is the page of the documentation. `settings` are those at which it was found
+    or seen, none where it concerns the whole measurement; `blocks` is true where it touches the setting that is stated."""
 
     key: str
     title: str
@@ -185,6 +206,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     doc: str = ""
     cells: tuple[int, ...] = ()
     by_construction: bool = False
+    settings: tuple[int, ...] = ()
+    blocks: bool = False
+
+    @property
+    def word(self) -> str:
+        """ "Found at 8 in flight": a mistake at one setting is not one of the others."""
+        word = self.found.capitalize()
+        if not self.settings or self.found in (Found.NOT_FOUND, Found.NOT_TESTED):
+            return word
+        return f"{word} at {', '.join(str(setting) for setting in self.settings)} in flight"
 
 
 class Grade(StrEnum):
@@ -198,7 +229,8 @@ class Grade(StrEnum):
 
 
 class Criterion(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the rubric. FAILS or NOT_TESTED keep a grade from Complete; `next_cell` says what to run."""
+    """One line of the rubric. Only HOLDS and NOT_APPLICABLE let a grade be Complete; else it is at most `band`. `next_cell`
+    says what to run, `doc` is the page of the documentation."""
 
     key: str
     title: str
@@ -206,12 +238,29 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     next_cell: str = ""
     cells: tuple[int, ...] = ()
+    band: Grade = Grade.NEEDS_REVISION
+    doc: str = ""
+
+    @property
+    def met(self) -> bool:
+        return self.answer in (Answer.HOLDS, Answer.NOT_APPLICABLE)
 
 
 class Rubric(msgspec.Struct, frozen=True, kw_only=True):
     grade: Grade
     reason: str
     criteria: tuple[Criterion, ...] = ()
+
+    @property
+    def open(self) -> tuple[Criterion, ...]:
+        """What keeps it from Complete."""
+        return tuple(one for one in self.criteria if not one.met)
+
+    @property
+    def waivable(self) -> bool:
+        """A waiver is for what was not tested, never for what was tested and failed."""
+        failed = any(one.answer == Answer.FAILS for one in self.criteria)
+        return self.grade == Grade.NEEDS_REVISION and not failed
 
 
 class CapRow(msgspec.Struct, frozen=True, kw_only=True):
