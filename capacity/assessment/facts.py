@@ -75,6 +75,7 @@ class LengthFacts(msgspec.Struct, frozen=True, kw_only=True):
     p90_tokens: float | None = None
     p95_tokens: float | None = None
     longest_tokens: float | None = None
+    longest_output_tokens: float | None = None
     repeated_share: float | None = None
     cached_share: float | None = None
     declared_prefix_share: float | None = None
@@ -108,8 +109,8 @@ class ConditionFacts(msgspec.Struct, frozen=True, kw_only=True):
 class GridFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One grid. Bytes are bytes; `has_gpu` and `queue_bounded` are None where nobody knows.
 
-    `class_weights` are the workload's weights of the measured classes, in any scale. `previous_setting` is what the same
-    runtime was last approved for, with its arguments in `previous_words`.
+    `class_weights` are the workload's weights of the measured classes, in any scale; `gpu_count` is how many cards serve.
+    `previous_setting` is what the same runtime was last approved for, with its arguments in `previous_words`.
     """
 
     limits: GridLimits
@@ -131,6 +132,7 @@ class GridFacts(msgspec.Struct, frozen=True, kw_only=True):
     lengths: LengthFacts | None = None
     memory: MemoryFacts = MemoryFacts()
     conditions: ConditionFacts = ConditionFacts()
+    gpu_count: int | None = None
     previous_setting: int | None = None
     previous_words: str = ""
 

@@ -21,8 +21,6 @@ class Answer(StrEnum):
     NOT_REPORTED = "not reported"
 
 
-
-
 class Stage(StrEnum):
     """Where an answer that is missing counts: it keeps the setting from being safe, or only the grade from Complete."""
 
@@ -148,13 +146,48 @@ class WhyNot(msgspec.Struct, frozen=True, kw_only=True):
     sentences: tuple[str, ...]
 
 
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting's goodput as a ratio to that of the safe set's best. `decides`: the interval is narrow enough to tell the
+    knee's share from as much as the best; `needs` is how many more repeats would make it so, None where nobody can say."""
+
+    setting: int
+    ratio: Interval
+    decides: bool
+    needs: int | None = None
+
+
+class Knee(msgspec.Struct, frozen=True, kw_only=True):
+    """Which safe setting was taken and by what. `indicative`: by the point ratio, since no interval could decide."""
+
+    setting: int
+    best: int
+    compared: tuple[Compared, ...]
+    indicative: bool
+    words: str
+    needs: int | None = None
+
+
+class NotMeasured(msgspec.Struct, frozen=True, kw_only=True):
+    """A question from outside what was tested, whose answer is *not measured*. `settings` are those that a new grid would
+    have to measure, empty where it is not a setting that is missing; `mode` is how it would load."""
+
+    key: str
+    sentence: str
+    offer: str = ""
+    settings: tuple[int, ...] = ()
+    mode: str = "closed"
+
+
 class Reserve(msgspec.Struct, frozen=True, kw_only=True):
+    """`source` says where the share comes from; empty is the objective."""
+
     name: str
     share: float
+    source: str = ""
 
     @property
     def words(self) -> str:
-        return f"{self.share:.0%} for {self.name}"
+        return f"{self.share:.0%} for {self.name}" + (f" ({self.source})" if self.source else "")
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
@@ -304,13 +337,16 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PolicyLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One control that goes with the setting, with where its figure comes from."""
+    """One control that goes with the setting, with where its figure comes from. `number` in `unit` is the same value for
+    files that are made of it; None where there is none to set."""
 
     key: str
     title: str
     value: str
     words: str
     source: str = ""
+    number: float | None = None
+    unit: str = ""
 
 
 class BatchVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -359,6 +395,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     confirmation: Confirmation | None = None
     policy: tuple[PolicyLine, ...] = ()
     batch: BatchVerdict | None = None
+    knee: Knee | None = None
+    below: tuple[WhyNot, ...] = ()
+    outside: tuple[NotMeasured, ...] = ()
 
     def row(self, setting: int | None) -> SettingRow | None:
         return next((row for row in self.rows if row.setting == setting), None)
