@@ -27,7 +27,7 @@ from benchmarks.engine.validity import RIGHT_BY_CONSTRUCTION
 from benchmarks.stats import steadiness
 from benchmarks.stats.steadiness import Steadiness
 
-SUMMARY_SCHEMA = 4
+SUMMARY_SCHEMA = 5
 WINDOW_CODE = PHASES.index(Phase.WINDOW)
 WARMUP_CODE = PHASES.index(Phase.WARMUP)
 
@@ -43,6 +43,7 @@ def summarise(columns: Columns, plan: CellPlan) -> CellSummary:
     classes = tuple(class_summary(c, found, times, inside, window) for c in chosen)
     of_all, scheduled, attempts = outcomes(requests, inside), int(inside.sum()), int(found.attempts[inside].sum())
     end = columns.end
+    closed_per_s, mean_e2e_s = _time_in_flight(columns.requests, window)
     return CellSummary(
         schema=SUMMARY_SCHEMA,
         offered_concurrency=plan.offered_concurrency,
@@ -79,6 +80,8 @@ def summarise(columns: Columns, plan: CellPlan) -> CellSummary:
         counters=counters(columns.readings, window),
         gpu_totals=gpu_totals(columns.readings, window),
         telemetry_gaps=gaps(columns.readings, window, plan),
+        closed_per_s=closed_per_s,
+        mean_e2e_s=mean_e2e_s,
     )
 
 
@@ -138,6 +141,18 @@ def _mean_in_flight(records: Requests, window: Window | None) -> float | None:
     begin = np.clip(sent.values[known], window.start_ns, window.end_ns)
     finish = np.clip(closed.values[known], window.start_ns, window.end_ns)
     return float((finish - begin).sum()) / (window.end_ns - window.start_ns)
+
+
+def _time_in_flight(records: Requests, window: Window | None) -> tuple[float | None, float | None]:
+    """(attempts that were done with in the window, a second; the mean seconds that each was in flight)."""
+    if window is None or window.end_ns <= window.start_ns:
+        return None, None
+    sent, closed = records.masked["t_sent_ns"], records.masked["t_closed_ns"]
+    within = sent.known & closed.known & (closed.values >= window.start_ns) & (closed.values < window.end_ns)
+    per_s = float(within.sum()) / ((window.end_ns - window.start_ns) / NS)
+    if not within.any():
+        return per_s, None
+    return per_s, float((closed.values[within] - sent.values[within]).mean()) / NS
 
 
 def _started_at(columns: Columns) -> str:

@@ -14,6 +14,7 @@ from benchmarks.engine.terms import TokenSource, Window
 from benchmarks.engine.times import NS, Times, later_tokens
 from benchmarks.stats import histograms, steadiness
 from benchmarks.stats.estimates import Tail
+from benchmarks.stats.pools import Pool, pool
 from benchmarks.stats.quantiles import nearest_rank, smallest_sample, tail
 from benchmarks.stats.shares import share
 from benchmarks.stats.steadiness import Steadiness
@@ -24,7 +25,6 @@ US = 1e6
 # An answer that was held back: most chunks at once, and the first of them only when the whole was nearly there.
 BUFFERED_GAP_US, BUFFERED_SHARE, BUFFERED_TTFT_SHARE, BUFFERED_GAPS = 1000, 0.8, 0.9, 20
 EXACT_GAPS = 10_000_000  # beyond, ordering them costs seconds and gigabytes
-NONE = np.zeros(0)
 
 
 def class_summary(
@@ -82,6 +82,7 @@ def class_summary(
         wrong_times=int((rows & times.wrong).sum()),
         steadiness=_steadiness(requests, graded, ok, window),
         long_outputs=_long_outputs(requests, ok),
+        pools=_pools(length_class.limits, requests, graded, rows, ok),
     )
 
 
@@ -123,13 +124,29 @@ def token_sources(requests: Requests, ok: Bools) -> dict[str, int]:
     return dict(sorted((word, int(count)) for word, count in zip(TOKEN_SOURCES, counts, strict=True) if count))
 
 
+def _pools(limits: ClassLimits, requests: Requests, graded: Times, rows: Bools, ok: Bools) -> dict[str, Pool]:
+    """Each of the user's times in the order of issue, by when requests were due."""
+    order = np.lexsort((requests.plain["index"], requests.plain["t_scheduled_ns"]))
+    waits = rows if graded.streamed else np.zeros_like(rows)
+    found = {}
+    for name, among in (("e2e_s", rows), ("ttft_s", waits), ("tpot_s", waits)):
+        values, judged = _judged(getattr(graded, name), among, ok)
+        found[name] = pool(values[order][judged[order]], getattr(limits, name))
+    return found
+
+
 def _all(values: Floats, rows: Bools, ok: Bools) -> Tail:
-    """Failed requests are infinite; successes without this time are left out. Where requests succeeded and none has it,
-    there is nothing to judge."""
+    values, judged = _judged(values, rows, ok)
+    return tail(values[judged])
+
+
+def _judged(values: Floats, rows: Bools, ok: Bools) -> tuple[Floats, Bools]:
+    """(times, which of them count). Failed requests are infinite; successes without this time are left out. Where requests
+    succeeded and none has it, there is nothing to judge."""
     known = ok & ~np.isnan(values)
     if ok.any() and not known.any():
-        return tail(NONE)
-    return tail(np.where(ok, values, np.inf)[rows & (known | ~ok)])
+        return values, known
+    return np.where(ok, values, np.inf), rows & (known | ~ok)
 
 
 def _successes(values: Floats, ok: Bools) -> Tail:

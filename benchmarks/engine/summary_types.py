@@ -11,6 +11,7 @@ import msgspec
 
 from benchmarks.engine.terms import ClientHealth
 from benchmarks.stats.estimates import Share, Tail
+from benchmarks.stats.pools import Pool
 from benchmarks.stats.steadiness import Steadiness
 
 
@@ -81,6 +82,9 @@ class ClassSummary(msgspec.Struct, frozen=True, kw_only=True):
     `truncated_prompts` and `short_outputs` count successes more than 5 % shorter than intended and asked, where tokens
     were counted.
 
+    `pools` has `e2e_s`, `ttft_s` and `tpot_s` once more, with what it takes to judge several repeats together; summaries
+    before schema 5 have none.
+
     `buffered`: the answers were held back and came at once, so times to and between tokens are not the server's; they
     are left empty, as without streaming. `mixed_token_sources`: more than one source counted, so there is no rate of
     tokens and no time per token. `wrong_times` are successes with impossible stamps, counted as failed, and
@@ -119,6 +123,7 @@ class ClassSummary(msgspec.Struct, frozen=True, kw_only=True):
     wrong_times: int = 0
     steadiness: dict[str, Steadiness] = {}
     long_outputs: int | None = None
+    pools: dict[str, Pool] = {}
 
 
 class OpenLoopSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +173,10 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
     `sent` is the engine's own count of all requests that it issued, `recorded` the number of requests with a record,
     both with warm-up. `conserved` is None where the engine left no count to compare with. `attempts` are the records of
     the window's requests: more than `scheduled` where some were tried again.
+
+    `closed_per_s` and `mean_e2e_s` are of the attempts that were done with inside the window, whatever became of them: how
+    many a second, and how long each was in flight, from being sent to being done with. By Little's law their product is
+    `mean_in_flight`.
     """
 
     schema: int
@@ -205,6 +214,8 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
     counters: tuple[Counter, ...] = ()
     gpu_totals: tuple[GpuTotal, ...] = ()
     telemetry_gaps: tuple[TelemetryGap, ...] = ()
+    closed_per_s: float | None = None
+    mean_e2e_s: float | None = None
 
     def counted(self, name: str) -> float | None:
         """How far the counters of that name moved together; None where none did, or one cannot say."""

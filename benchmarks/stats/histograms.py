@@ -54,14 +54,18 @@ def begins_us(bucket: int, bits: int) -> int:
     return math.ceil(math.ldexp(1 + part / (1 << bits), doubling))
 
 
+def ends_us(bucket: int, bits: int) -> int:
+    """The largest whole value that is in the bucket, or its begin where none is."""
+    return max(begins_us(bucket, bits), begins_us(bucket + 1, bits) - 1)
+
+
 def quantile_us(counts: Counts, q: float, bits: int = FINE) -> int | None:
     """The largest whole value of the bucket that holds the nearest rank: never below the exact quantile, and above it
     by at most a bucket's width. None of no values."""
     total = int(counts.sum())
     if not total:
         return None
-    bucket = int(np.searchsorted(np.cumsum(counts), nearest_rank(total, q)))
-    return max(begins_us(bucket, bits), begins_us(bucket + 1, bits) - 1)
+    return ends_us(int(np.searchsorted(np.cumsum(counts), nearest_rank(total, q))), bits)
 
 
 def sparse(counts: Counts, bits: int = COARSE) -> tuple[tuple[int, int], ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from benchmarks.engine.columns import NoHeaderError, from_frames
@@ -21,6 +22,7 @@ from benchmarks.engine.terms import (
     TokenSource,
     Window,
 )
+from benchmarks.stats.packed import unpack
 from tests.benchmarks.engine.plans import FAILED, MS, S, a_class, a_header, a_plan, a_record
 
 HEALTH = ClientHealth(loop_lag_p99_ms=1.0, cpu_share=0.1, send_late_p99_ms=1.0, client_limited=False)
@@ -180,6 +182,30 @@ def test_in_flight_counts_the_part_of_each_request_inside_the_window():
     half = a_record(0, t_sent_ns=0, t_closed_ns=S // 2)
     across = a_record(1, t_sent_ns=-S, t_closed_ns=5 * S)
     assert summary(half, across).mean_in_flight == 1.5
+
+
+def test_time_in_flight_is_of_what_was_done_with_inside_the_window_whatever_became_of_it():
+    half = a_record(0, t_sent_ns=0, t_closed_ns=S // 2)
+    failed = a_record(1, t_sent_ns=-S // 2, t_closed_ns=S // 4, **FAILED)
+    after = a_record(2, t_sent_ns=0, t_closed_ns=5 * S)
+    found = summary(half, failed, after)
+    assert (found.closed_per_s, found.mean_e2e_s) == (2.0, 0.625)
+    assert (summary(after).closed_per_s, summary(after).mean_e2e_s) == (0.0, None)
+
+
+def test_each_time_keeps_what_pooling_takes():
+    slow = [a_record(i, t_scheduled_ns=i * MS, t_end_ns=(100 + i) * MS) for i in range(1, 4)]
+    found = short(a_record(0), *slow, a_record(4, **FAILED), limits=ClassLimits(e2e_s=0.1005, ttft_s=0.02))
+    e2e, ttft, tpot = (found.pools[name] for name in ("e2e_s", "ttft_s", "tpot_s"))
+    assert (e2e.n, e2e.failed, e2e.over, e2e.limit_s) == (5, 1, 1, 0.1005)
+    assert (ttft.n, ttft.over, tpot.limit_s, tpot.over) == (5, 1, None, None)
+    assert np.allclose(unpack(e2e.times)[0], [0.1])
+    assert e2e.autocorrelation is not None
+
+
+def test_the_order_of_issue_and_not_that_of_the_log_makes_the_correlation():
+    rising = [a_record(i, t_scheduled_ns=0, t_end_ns=(100 + i) * MS) for i in range(9)]
+    assert short(*rising).pools == short(*reversed(rising)).pools
 
 
 def test_gauges_are_over_the_window_and_keep_source_and_device():

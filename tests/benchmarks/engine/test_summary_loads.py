@@ -233,7 +233,7 @@ def test_a_set_that_nobody_began_has_no_makespan():
 
 def test_a_summary_of_an_older_schema_still_loads():
     old = from_json(json.loads(STORED.read_text()))
-    assert (old.schema, SUMMARY_SCHEMA) == (2, 4)
+    assert (old.schema, SUMMARY_SCHEMA) == (2, 5)
     assert (old.scheduled, old.attempts, old.open_loop, old.steadiness) == (223, None, None, {})
     only = old.of_class("short")
     assert (only.success.hits, only.server_e2e_s, only.chunk_gap_s, only.buffered) == (140, None, None, False)
