@@ -75,9 +75,17 @@ class ObjectiveForm(ObjectiveModelForm):
         label="Valid answers", least=0, help_text="Of all answers that were checked, at least."
     )
     max_vram_share = PercentField(label="VRAM", least=10, help_text="A grid stops when more is used.")
-    reserve_growth = PercentField(label="Growth", least=0, most=90, help_text="Kept free for more work to come.")
-    reserve_variance = PercentField(label="Variance", least=0, most=90, help_text="Kept free for runs that differ.")
-    reserve_loss = PercentField(label="Loss", least=0, most=90, help_text="Kept free for a part that fails.")
+    reserve_growth = PercentField(
+        label="Growth", least=0, most=90, help_text="For more work to come while this is valid."
+    )
+    reserve_variance = PercentField(
+        label="Variance of the measured rate", least=0, most=90,
+        help_text="For days on which the same load runs slower than when it was measured.",
+    )  # fmt: skip
+    reserve_loss = PercentField(
+        label="Loss of a card", least=0, most=90,
+        help_text="For a card that fails: one of N is 100 / N %. Zero where a failure may stop the service.",
+    )  # fmt: skip
 
     class Meta:
         model = Objective

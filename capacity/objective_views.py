@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from django.contrib import messages
@@ -20,15 +21,26 @@ from benchmarks.registry import history
 from benchmarks.runtimes import terms
 from benchmarks.workload_views import class_lengths, class_rows
 from capacity import objectives
+from capacity.assessment import terms_words
 from capacity.forms import BaseClassObjectiveFormSet, ClassObjectiveFormSet, GridForm, ObjectiveForm
 from capacity.grid_plans import Wish, plan_of
 from capacity.mode_forms import OFFERED, ModeForm, StepsField, mode_called, terms_typed, was_shown
 from capacity.models import Objective
 from capacity.probe_forms import ProbesForm, from_kept, probes_typed
+from capacity.terms_forms import TermsForm
 
 Row = TypeVar("Row", bound=Model)
 UNPROCESSABLE = 422
 START_CLASSES = ({"class_name": "short"}, {"class_name": "median"}, {"class_name": "long"})
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """The three parts of the objective form."""
+
+    form: ObjectiveForm
+    classes: BaseClassObjectiveFormSet
+    terms: TermsForm
 
 
 # --- objectives ------------------------------------------------------------------------------------------------------
@@ -45,19 +57,18 @@ def objective_list(request: HttpRequest) -> HttpResponse:
 @allow(OPERATE)
 def objective_new(request: HttpRequest) -> HttpResponse:
     who = person(request)
-    if request.method == "POST":
-        form, classes = ObjectiveForm(request.POST, team=who.team), _posted_classes(request)
-        if _complete(request, form, classes):
-            row = objectives.set_objective(
-                team=who.team, by=who.user, slug=form.cleaned_data["slug"], values=form.cleaned_data,
-                classes=classes.classes(),
-            )  # fmt: skip
-            messages.success(request, f"{row.name} is set. Grids drawn from now on can be judged by it.")
-            return redirect(row)
-        return _objective_form(request, form, classes)
-    return _objective_form(
-        request, ObjectiveForm(team=who.team), ClassObjectiveFormSet(prefix="classes", initial=START_CLASSES)
-    )
+    if request.method != "POST":
+        classes = ClassObjectiveFormSet(prefix="classes", initial=START_CLASSES)
+        return _objective_form(request, Typed(ObjectiveForm(team=who.team), classes, TermsForm(team=who.team)))
+    typed = _typed_objective(request, who)
+    if not _complete(request, typed):
+        return _objective_form(request, typed)
+    row = objectives.set_objective(
+        team=who.team, by=who.user, slug=typed.form.cleaned_data["slug"], values=typed.form.cleaned_data,
+        classes=typed.classes.classes(), terms=typed.terms.terms(),
+    )  # fmt: skip
+    messages.success(request, f"{row.name} is set. Grids drawn from now on can be judged by it.")
+    return redirect(row)
 
 
 @allow(EVERYONE)
@@ -69,6 +80,7 @@ def objective_detail(request: HttpRequest, slug: str, version: int) -> HttpRespo
         "objective": objective,
         "versions": versions,
         "newest": versions[0],
+        "terms": terms_words.lines(objectives.terms_of(objective)),
         "in_use": objectives.in_use(objective),
         "grids": Grid.objects.filter(team=who.team, objective_digest=objective.digest).select_related(
             "runtime", "workload"
@@ -83,22 +95,22 @@ def objective_edit(request: HttpRequest, slug: str, version: int) -> HttpRespons
     who = person(request)
     objective = _objective(who, slug, version)
     instance = _objective(who, slug, version)
-    if request.method == "POST":
-        form, classes = ObjectiveForm(request.POST, instance=instance, team=who.team), _posted_classes(request)
-        if _complete(request, form, classes):
-            kept = objectives.revise_objective(
-                objective=objective, by=who.user, values=form.cleaned_data, classes=classes.classes(),
-                reason=form.cleaned_data["reason"],
-            )  # fmt: skip
-            messages.success(request, _said(objective, kept))
-            return redirect(kept)
-        return _objective_form(request, form, classes, objective)
-    rows = [
-        {"class_name": c.class_name, "e2e_s": c.e2e_s, "ttft_s": c.ttft_s, "tpot_s": c.tpot_s}
-        for c in objectives.classes_of(objective)
-    ]
-    form = ObjectiveForm(instance=instance, team=who.team)
-    return _objective_form(request, form, ClassObjectiveFormSet(prefix="classes", initial=rows), objective)
+    if request.method != "POST":
+        rows = [asdict(c) for c in objectives.classes_of(objective)]
+        classes = ClassObjectiveFormSet(prefix="classes", initial=rows)
+        terms = TermsForm(team=who.team, kept=objectives.terms_of(objective))
+        return _objective_form(
+            request, Typed(ObjectiveForm(instance=instance, team=who.team), classes, terms), objective
+        )
+    typed = _typed_objective(request, who, instance)
+    if not _complete(request, typed):
+        return _objective_form(request, typed, objective)
+    kept = objectives.revise_objective(
+        objective=objective, by=who.user, values=typed.form.cleaned_data, classes=typed.classes.classes(),
+        terms=typed.terms.terms(), reason=typed.form.cleaned_data["reason"],
+    )  # fmt: skip
+    messages.success(request, _said(objective, kept))
+    return redirect(kept)
 
 
 def _objective(who: Person, slug: str, version: int) -> Objective:
@@ -122,19 +134,32 @@ def _posted_classes(request: HttpRequest) -> BaseClassObjectiveFormSet:
     return ClassObjectiveFormSet(data, prefix="classes")
 
 
-def _complete(request: HttpRequest, form: ObjectiveForm, classes: BaseClassObjectiveFormSet) -> bool:
-    """Both are asked, so that all errors show at once; adding a row never saves."""
-    valid = [form.is_valid(), classes.is_valid()]
+def _typed_objective(request: HttpRequest, who: Person, instance: Objective | None = None) -> Typed:
+    kept = objectives.terms_of(instance) if instance else None
+    return Typed(
+        ObjectiveForm(request.POST, instance=instance, team=who.team), _posted_classes(request),
+        TermsForm(request.POST, team=who.team, kept=kept),
+    )  # fmt: skip
+
+
+def _complete(request: HttpRequest, typed: Typed) -> bool:
+    """All three are asked, so that all errors show at once; adding a row never saves."""
+    valid = [typed.form.is_valid(), typed.classes.is_valid(), typed.terms.is_valid()]
     return all(valid) and "add_class" not in request.POST
 
 
-def _objective_form(
-    request: HttpRequest, form: ObjectiveForm, classes: BaseClassObjectiveFormSet, objective: Objective | None = None
-) -> HttpResponse:
-    in_use = objective is not None and objectives.in_use(objective)
+def _objective_form(request: HttpRequest, typed: Typed, objective: Objective | None = None) -> HttpResponse:
     adding = "add_class" in request.POST
-    context = {"form": form, "classes": classes, "objective": objective, "in_use": in_use, "adding": adding}
-    refused = form.is_bound and not adding
+    context = {
+        "form": typed.form,
+        "classes": typed.classes,
+        "terms": typed.terms,
+        "sections": typed.terms.sections(),
+        "objective": objective,
+        "in_use": objective is not None and objectives.in_use(objective),
+        "adding": adding,
+    }
+    refused = typed.form.is_bound and not adding
     return render(request, "capacity/objective_form.html", context, status=UNPROCESSABLE if refused else 200)
 
 

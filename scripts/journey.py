@@ -134,8 +134,10 @@ class Journey:
         self.say(f"workload registered by operator: {page.path}")
         return page.path
 
-    def register_objective(self, name: str, e2e_s: Mapping[str, float]) -> str:
-        """p95 end to end, per length class."""
+    def register_objective(
+        self, name: str, e2e_s: Mapping[str, float], terms: Mapping[str, str | list[str]] | None = None
+    ) -> str:
+        """p95 end to end, per length class; `terms` are further fields of the form, by their names."""
         operator = self.as_("operator")
         page = operator.get("/objectives/new/")
         rows = {"classes-TOTAL_FORMS": str(len(e2e_s))}
@@ -144,7 +146,8 @@ class Journey:
             rows |= {f"classes-{number}-ttft_s": "", f"classes-{number}-tpot_s": ""}
         shares = {"success_share": "99", "validity_share": "97", "max_vram_share": "92"}
         reserves = {"reserve_growth": "10", "reserve_variance": "5", "reserve_loss": "0"}
-        page = operator.send(page, {"name": name, "percentile": "95", **shares, **reserves}, extra=rows)
+        values: dict[str, str | list[str]] = {"name": name, "percentile": "95", **shares, **reserves, **(terms or {})}
+        page = operator.send(page, values, extra=rows)
         limits = ", ".join(f"{c} {s:.3g} s" for c, s in e2e_s.items())
         self.say(f"objective registered by operator, before the run: p95 end to end {limits}")
         return page.path
