@@ -157,7 +157,7 @@ def _verdict(
     rollback = lower[-1] if lower else None
     queue = _queue_words(facts, rows)
     room = headroom(facts, chosen) if chosen else None
-    cap = queueing.queue_cap(facts, rows, chosen, room) if chosen and room else None
+    cap = queueing.queue_cap(facts, chosen, room) if chosen and room else None
     confirmed = confirm.confirmation(facts, chosen, room, cap) if chosen and room else None
     findings = diagnosis.findings(facts, rows, chosen)
     graded = rubric.rubric(facts, rows, chosen, confirmed, findings)

@@ -309,7 +309,7 @@ class CapRow(msgspec.Struct, frozen=True, kw_only=True):
 class QueueCap(msgspec.Struct, frozen=True, kw_only=True):
     """The largest cap whose waiting p95 still leaves the objective, at `arrivals_per_min` with `active` served at once; None
     where not even 0 does. `interpolated` are numbers active whose rate was not measured. `retry_after_s` is what a refused
-    client is told."""
+    client is told. `fitting_per_min` is the highest rate up to this one at which some cap keeps refusals and times both."""
 
     arrivals_per_min: float
     active: int
@@ -318,6 +318,7 @@ class QueueCap(msgspec.Struct, frozen=True, kw_only=True):
     interpolated: tuple[int, ...]
     retry_after_s: int
     words: str
+    fitting_per_min: float | None = None
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
