@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.db.models import F
 from django.utils import timezone
 
+from benchmarks.conditions import alike
 from benchmarks.facts import probed_words
-from benchmarks.models import Conditions, Grid, LengthClass
+from benchmarks.models import Attempt, Conditions, Grid, LengthClass
 from benchmarks.queries import CellEvidence, GridEvidence, evidence
 from benchmarks.records import search_answer
 from benchmarks.records.modes import Mode
 from benchmarks.runtimes.terms import queue_is_bounded
 from capacity.assessment.choose import judge, unjudged
-from capacity.assessment.facts import CellFact, GridFacts
+from capacity.assessment.facts import CellFact, ConditionFacts, GridFacts
 from capacity.assessment.verdict import Verdict
 
 GIB = 1024**3
@@ -110,6 +112,7 @@ def facts_from(found: GridEvidence) -> GridFacts:
         runtime_max_active=None if grid.managed else runtime.max_active_sequences,
         objective_before_run=grid.started_at is None or grid.objective_set_at <= grid.started_at,
         simulated=grid.simulated,
+        conditions=_conditions(found),
     )
 
 
@@ -129,6 +132,26 @@ def provenance(found: GridEvidence) -> Provenance:
         simulated=grid.simulated,
         probed=probed_words(found.probe),
     )
+
+
+def _conditions(found: GridEvidence) -> ConditionFacts:
+    """From what people recorded before and after, and what the workers read around the attempts that are kept."""
+    kept = Attempt.objects.filter(cell__grid=found.grid, cell__evidence__attempt=F("number"))
+    told = kept.filter(conditions__has_key="differs").values_list("cell_id", "conditions__differs")
+    of_cells = {cell: tuple(words) for cell, words in told}
+    by_phase = {row.phase: row for row in found.conditions}
+    before, after = by_phase.get(Conditions.Phase.BEFORE), by_phase.get(Conditions.Phase.AFTER)
+    between = alike.differences(_recorded(before), _recorded(after)) if before and after else ()
+    return ConditionFacts(
+        recorded=before is not None and after is not None,
+        differs=tuple(dict.fromkeys([*between, *(words for each in of_cells.values() for words in each)])),
+        of_cells=of_cells,
+        between=between,
+    )
+
+
+def _recorded(row: Conditions) -> alike.Facts:
+    return alike.Facts(power_source=row.power_source, room_c=row.ambient_c)
 
 
 def _room(conditions: Conditions | None) -> str:

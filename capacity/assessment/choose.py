@@ -89,7 +89,9 @@ def unjudged(facts: GridFacts, *, heading: str, summary: str, closed_loop: bool)
 def row_of(facts: GridFacts, setting: int) -> SettingRow:
     """One setting as tables and charts show it."""
     cells = facts.at(setting)
-    gates = (*gates_of(facts, cells), *behaviour.gates(facts, setting))
+    checked = validity.checks(facts, cells)
+    window = validity.gate(checked)
+    gates = (*gates_of(facts, cells), *([window] if window else []), *behaviour.gates(facts, setting))
     found = [cell for cell in cells if cell.summary is not None]
     classes = tuple(latency.rows(facts.limits, found))
     good = rates.mix_good(cells, facts.class_names, facts.class_weights)
@@ -115,7 +117,7 @@ def row_of(facts: GridFacts, setting: int) -> SettingRow:
         word=words.word(gates, safe=safe, indicative=indicative, needs=needs),
         reasons=_row_reasons(gates),
         cells=tuple(cell.cell_id for cell in found),
-        checks=validity.checks(facts, cells),
+        checks=checked,
     )
 
 

@@ -100,10 +100,13 @@ class MemoryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConditionFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether room and power were recorded, and how any cell's surroundings differ from those of the first."""
+    """Whether room and power were recorded, and how any cell's surroundings differ from those of the first: `of_cells` by
+    the cell's id as its worker read them, `between` as people recorded them before and after, `differs` all together."""
 
     recorded: bool = False
     differs: tuple[str, ...] = ()
+    of_cells: dict[int, tuple[str, ...]] = {}
+    between: tuple[str, ...] = ()
 
 
 class GridFacts(msgspec.Struct, frozen=True, kw_only=True):
