@@ -54,6 +54,7 @@ def _load_plan(cell: Cell, permit: Permit) -> CellPlan:
         classes=tuple(_class_plan(row, limits) for row in _wanted(cell)),
         task=workload.task,
         seed=cell_seed(workload.seed, cell.position),
+        content_seed=cell_seed(workload.seed, cell.repeat, of=f"content of {cell.class_name}"),
         arrival_seed=cell_seed(workload.seed, cell.position, of="arrivals"),
         warmup_s=0.0 if isinstance(wanted, StaticTerms) else grid.warmup_s,
         window_s=grid.window_s,
@@ -85,7 +86,9 @@ def way_to_target() -> Connect:
 
 
 def cell_seed(workload_seed: int, position: int, *, of: str = "") -> int:
-    """A seed of 32 bits, the same for the same workload and place in the grid, another one for what `of` names."""
+    """A seed of 32 bits, the same for the same workload and place in the grid, another one for what `of` names.
+
+    The content of a cell hangs on its class and repeat alone, so every setting is asked the same."""
     named = f"{workload_seed}:{position}" + (f":{of}" if of else "")
     return int.from_bytes(hashlib.sha256(named.encode()).digest()[:4], "big")
 

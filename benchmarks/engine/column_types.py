@@ -10,7 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.engine.plan import CellPlan
-from benchmarks.engine.terms import ClientHealth, End, Header, NotReported, Outcome, Phase, Resumed, TokenSource, Window
+from benchmarks.engine.terms import (
+    ClientHealth,
+    End,
+    Header,
+    NotReported,
+    Outcome,
+    Phase,
+    Resumed,
+    Sample,
+    TokenSource,
+    Window,
+)
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -144,6 +155,7 @@ class Columns:
     readings: Readings
     batches: Batches = field(default_factory=no_batches)
     resumed: tuple[Resumed, ...] = ()
+    samples: tuple[Sample, ...] = ()
 
     @property
     def plan(self) -> CellPlan:

@@ -48,6 +48,7 @@ from benchmarks.engine.terms import (
     Reading,
     RequestRecord,
     Resumed,
+    Sample,
     Window,
 )
 
@@ -85,6 +86,7 @@ class _Taken:
         self.end: End | None = None
         self.not_reported: list[NotReported] = []
         self.resumed: list[Resumed] = []
+        self.samples: dict[tuple[int, int], Sample] = {}
         self.requests = _RequestRows(at_once)
         self.readings = _ReadingRows()
         self.batches = _BatchRows()
@@ -96,6 +98,8 @@ class _Taken:
                 self.requests.add(frame, self.shift_ns)
             case Reading():
                 self.readings.add(frame, self.shift_ns)
+            case Sample():
+                self.samples[frame.index, frame.attempt] = frame
             case BatchRecord():
                 self.batches.add(frame, self.shift_ns)
             case Header():
@@ -137,6 +141,7 @@ class _Taken:
             readings=self.readings.columns(),
             batches=self.batches.columns(),
             resumed=tuple(self.resumed),
+            samples=tuple(self.samples.values()),
         )
 
 

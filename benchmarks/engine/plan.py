@@ -181,7 +181,8 @@ class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
     rest begins with a marker of its own. `processes` above 1 split the load over as many generator processes.
     `client_cpus` are the cores that they pin themselves to; empty pins nothing. `client_realtime` asks the system to wake
     them before all ordinary work, where it shares its cores with the runtime. A `probe` offers a load of its own in place
-    of `load`: see probes/cells.py.
+    of `load`: see probes/cells.py. `content_seed` draws classes, lengths and words, and `seed` the markers that prompts
+    begin with: cells that share it ask the same, and no prefix cache knows it. 0 is `seed`.
     """
 
     version: int = 2
@@ -196,6 +197,7 @@ class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
     classes: tuple[ClassPlan, ...]
     task: str = "words"
     seed: int
+    content_seed: int = 0
     arrival_seed: int = 0
     warmup_s: float
     window_s: float

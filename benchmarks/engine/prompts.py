@@ -73,6 +73,7 @@ class Workload:
         if not 0 <= plan.shared_prefix_share <= 1:
             raise ValueError(f"a shared prefix of {plan.shared_prefix_share:g} is not a share from 0 to 1")
         self._plan = plan
+        self._content = plan.content_seed or plan.seed
         self._task = TASKS[plan.task]
         self._dialect = dialect_of(plan.dialect)
         self._turns = plan.sessions.turns if plan.sessions else 1
@@ -108,6 +109,15 @@ class Workload:
             turn=turn_number if in_sessions else None,
         )
 
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Of the classes that this plan asks."""
+        return tuple(one.name for one in self._classes)
+
+    def class_name_of(self, number: int) -> str:
+        """The class of request `number`, without building it."""
+        return self._class_of(number // self._turns).name
+
     def digest(self, count: int) -> str:
         """SHA-256 over the first `count` bodies: equal for equal workloads."""
         hashed = hashlib.sha256()
@@ -131,12 +141,12 @@ class Workload:
     def _class_of(self, session: int) -> ClassPlan:
         if len(self._classes) == 1:
             return self._classes[0]
-        drawn = Dice(self._plan.seed, "order", session).share()
+        drawn = Dice(self._content, "order", session).share()
         return self._classes[min(bisect_right(self._shares, drawn), len(self._classes) - 1)]
 
     def _turn(self, session: int, turn: int, length_class: ClassPlan) -> tuple[Turn, Dice]:
         """The new message of one turn, and its dice for what follows from it."""
-        dice, task = Dice(self._plan.seed, "prompts", session * self._turns + turn), self._task
+        dice, task = Dice(self._content, "prompts", session * self._turns + turn), self._task
         prompt_tokens, output_tokens = lengths.draw(length_class, dice)
         output_tokens = max(output_tokens, task.least_output_tokens)
         marker = b"" if turn else self._marker(session)
@@ -159,7 +169,7 @@ class Workload:
         if count <= 0:
             return b""
         if count > len(self._common):
-            self._common = Dice(self._plan.seed, "shared", 0).numbers(2 * count)
+            self._common = Dice(self._content, "shared", 0).numbers(2 * count)
         return self._common[:count]
 
 

@@ -13,6 +13,7 @@ from benchmarks.engine.log import LogWriter
 from benchmarks.engine.periods import GAP_PERIODS, metrics_period_s
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.progress import Progress, Stage
+from benchmarks.engine.samples import number_of, sample_of, sampled
 from benchmarks.engine.terms import NotReported, Outcome, Phase, Reading, RequestRecord
 
 NS = 1_000_000_000
@@ -35,6 +36,8 @@ class Recorder:
         self._limits = {c.name: c.limits for c in plan.classes}
         self._unwritten: deque[tuple[Exchange, int]] = deque()
         self._ok = 0
+        self._sampled = sampled(plan)
+        self._turns = plan.sessions.turns if plan.sessions else 1
 
     def take(self, exchange: Exchange, slot_wait_ns: int) -> None:
         """Its record is written soon. One at a time, though several would cost less: the loop looks at its sockets in
@@ -99,9 +102,15 @@ class Recorder:
 
     def _write_one(self) -> None:
         exchange, slot_wait_ns = self._unwritten.popleft()
-        for record in exchange.records():
+        for place, record in enumerate(exchange.records()):
             self._writer.append(record)
             self._note(record, exchange, slot_wait_ns)
+            if (record.index if record.turn is None else number_of(record, self._turns)) in self._sampled:
+                self._keep(exchange, place, record)
+
+    def _keep(self, exchange: Exchange, place: int, record: RequestRecord) -> None:
+        if (sample := sample_of(exchange, place, record)) is not None:
+            self._writer.append(sample)
 
     def _note(self, record: RequestRecord, exchange: Exchange, slot_wait_ns: int) -> None:
         self._ok += record.outcome is Outcome.OK

@@ -17,7 +17,7 @@ from benchmarks.runtimes.vocabulary import WORD_SET, WORDS
 
 # A number as people write it: a sign (hyphen or U+2212), thousands in commas or plain digits, a fraction; ASCII digits
 # only. It stands alone: 579 is not read out of 1e579, 5.579, 12,1579 or v579.
-_NUMBER = re.compile(
+NUMBER = re.compile(
     r"(?<![0-9A-Za-z_])(?<![0-9][,.])[-+\u2212]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?![0-9,]*[0-9])"
 )
 _BLANKS = " \t\r\n"
@@ -92,7 +92,7 @@ def _ask_arithmetic(dice: Dice, _room: int, _output_tokens: int) -> Asked:
 
 
 def _check_arithmetic(expected: str, _output_tokens: int, answer: str) -> bool:
-    found = _NUMBER.findall(answer)
+    found = NUMBER.findall(answer)
     return bool(found) and found[-1].replace(",", "") == expected
 
 

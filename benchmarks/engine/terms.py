@@ -109,6 +109,20 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     role: str | None = None
 
 
+class Sample(msgspec.Struct, frozen=True, kw_only=True, tag="sample"):
+    """The texts of one sampled attempt, beside its record. Texts are cut at `samples.MOST_CHARACTERS`; the counts and the
+    digest are of the whole. `expected` is what the task's validator judged by, empty for the words task."""
+
+    index: int
+    attempt: int
+    prompt: str
+    prompt_characters: int
+    expected: str
+    answer: str
+    answer_characters: int
+    answer_sha256: str
+
+
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
     """One request that carried several items, or one round of a static batch. Tokens are the server's totals for it,
     None where it told none."""
@@ -196,4 +210,4 @@ class End(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
     planned: int | None = None
 
 
-Frame = Header | Resumed | RequestRecord | BatchRecord | Reading | NotReported | Window | ClientHealth | End
+Frame = Header | Resumed | RequestRecord | Sample | BatchRecord | Reading | NotReported | Window | ClientHealth | End

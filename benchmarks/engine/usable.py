@@ -20,7 +20,7 @@ MOST_PROCESSES = 64
 MOST_ITEMS, MOST_BATCH = 1_000_000, 10_000
 MOST_S = 1e9  # in nanoseconds it is still a whole number of 64 bits
 LIMITS = ("window_s", "connect_timeout_s", "first_byte_timeout_s", "idle_timeout_s", "total_timeout_s", "max_wall_s")
-NUMBERS = ("version", "seed", "arrival_seed", "max_requests", "max_tokens", "offered_concurrency")
+NUMBERS = ("version", "seed", "content_seed", "arrival_seed", "max_requests", "max_tokens", "offered_concurrency")
 
 
 class BadPlanError(ValueError):
@@ -42,7 +42,7 @@ def same_batch(frames: Sequence[Frame], plan: CellPlan) -> bool:
 
 def _items_of(plan: CellPlan) -> tuple[object, ...]:
     return (
-        plan.load, plan.seed, plan.class_name,
+        plan.load, plan.seed, plan.content_seed, plan.class_name,
         tuple((c.name, c.weight, c.prompt_tokens, c.output_tokens, c.pairs) for c in plan.classes),
         plan.task, plan.model, plan.dialect, plan.shared_prefix_share, plan.base_url, plan.stream, plan.ignore_eos,
     )  # fmt: skip

@@ -2,12 +2,13 @@
 
 Requests, batches and readings share one table, told apart by `record`; a column that does not apply is null. What comes
 once per cell (header with the plan, window, client health, end, what was not reported, clocks of resumed runs) is JSON
-in the file's metadata. Files of schemas 1 and 2 are read too.
+in the file's metadata. The texts of sampled requests stand in the row of their request, null in all others. Files of
+schemas 1 to 3 are read too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -20,11 +21,13 @@ from benchmarks.engine.column_types import (
     CODES,
     MASKED_FLOATS,
     MASKED_INTS,
+    NO_TEXT,
     OUTCOMES,
     PLAIN_INTS,
     TEXTS,
     Batches,
     Columns,
+    Ints,
     MaskedFloats,
     MaskedInts,
     Readings,
@@ -33,23 +36,26 @@ from benchmarks.engine.column_types import (
     all_true,
     no_texts,
     none_known,
+    texts_of,
 )
-from benchmarks.engine.terms import ClientHealth, End, Header, NotReported, Resumed, Window
+from benchmarks.engine.terms import ClientHealth, End, Header, NotReported, Resumed, Sample, Window
 from benchmarks.records import arrays
 from benchmarks.records.arrays import Array, WrongSchemaError
 
-__all__ = ["META_KEY", "SCHEMA_VERSION", "Meta", "WrongSchemaError", "meta_of", "read", "write"]
+__all__ = ["META_KEY", "SCHEMA_VERSION", "Meta", "WrongSchemaError", "meta_of", "read", "samples_in", "write"]
 
-SCHEMA_VERSION = 3
-READABLE = (1, 2, 3)
+SCHEMA_VERSION = 4
+READABLE = (1, 2, 3, 4)
 META_KEY = b"headroom"
 RECORDS = ("request", "batch", "reading")
 READING_TEXTS = ("reading", "source", "device")
-WORDS = ("record", *CODES, *TEXTS, *READING_TEXTS)
+SAMPLE_TEXTS = ("prompt", "expected", "answer", "answer_sha256")
+SAMPLE_INTS = ("prompt_characters", "answer_characters")
+WORDS = ("record", *CODES, *TEXTS, *READING_TEXTS, *SAMPLE_TEXTS)
 GAPS = "chunk_gaps_us"
 # Integers that grow or stay near each other; a third smaller and faster than dictionaries of them, and any reader of
 # Parquet knows it.
-DELTAS = (*PLAIN_INTS, *MASKED_INTS, "resent", "items", "t_ns", f"{GAPS}.list.element")
+DELTAS = (*PLAIN_INTS, *MASKED_INTS, *SAMPLE_INTS, "resent", "items", "t_ns", f"{GAPS}.list.element")
 ZSTD_LEVEL = 1
 
 
@@ -101,16 +107,18 @@ def read(content: bytes) -> Columns:
     meta = meta_of(file.metadata)
     kinds = np.bincount(file.codes("record", RECORDS), minlength=len(RECORDS)).tolist()
     requests, batches, _ = kinds
+    rows = _requests(file, slice(0, requests))
     return Columns(
         header=meta.header,
         window=meta.window,
         health=meta.health,
         end=meta.end,
         not_reported=meta.not_reported,
-        requests=_requests(file, slice(0, requests)),
+        requests=rows,
         batches=_batches(file, slice(requests, requests + batches)),
         readings=_readings(file, slice(requests + batches, sum(kinds))),
         resumed=meta.resumed,
+        samples=tuple(samples_in(file, rows.plain["index"], rows.plain["attempt"]).values()),
     )
 
 
@@ -148,6 +156,7 @@ def _arrays(columns: Columns) -> dict[str, Array]:
         made[name] = arrays.words(sizes, Texts(requests.codes[name].astype(np.int32), vocabulary), of_batch)
     for name in TEXTS:
         made[name] = arrays.words(sizes, requests.texts[name])
+    made |= _sampled(columns, sizes)
     made["items"] = arrays.ints(sizes, None, of_batches.pop("items"))
     made[GAPS] = arrays.lists(sizes, requests.gaps_us, requests.gap_offsets)
     made["t_ns"] = arrays.ints(sizes, None, None, MaskedInts(readings.t_ns, all_true(sizes[2])))
@@ -155,6 +164,51 @@ def _arrays(columns: Columns) -> dict[str, Array]:
     for place, name in enumerate(READING_TEXTS):
         made[name] = arrays.words(sizes, None, None, _part_of_labels(readings, place))
     return made
+
+
+def _sampled(columns: Columns, sizes: Sequence[int]) -> dict[str, Array]:
+    """The texts of samples in the rows of their attempts; a sample whose row was lost is lost with it."""
+    plain, found = columns.requests.plain, {(one.index, one.attempt): one for one in columns.samples}
+    near = np.flatnonzero(np.isin(plain["index"], [index for index, _ in found]))
+    kept = [(row, found.get((int(plain["index"][row]), int(plain["attempt"][row])))) for row in near.tolist()]
+    rows = [row for row, one in kept if one is not None]
+    samples = [one for _, one in kept if one is not None]
+    known = np.zeros(len(columns.requests), dtype=np.bool_)
+    known[rows] = True
+    made: dict[str, Array] = {}
+    for name in SAMPLE_TEXTS:
+        texts = texts_of([getattr(one, name) for one in samples])
+        codes = np.full(len(columns.requests), NO_TEXT, dtype=np.int32)
+        codes[rows] = texts.codes
+        made[name] = arrays.words(sizes, Texts(codes, texts.words))
+    for name in SAMPLE_INTS:
+        values = np.zeros(len(columns.requests), dtype=np.int64)
+        values[rows] = [getattr(one, name) for one in samples]
+        made[name] = arrays.ints(sizes, MaskedInts(values, known))
+    return made
+
+
+def samples_in(file: arrays.File, index: Ints, attempt: Ints) -> dict[int, Sample]:
+    """Row -> sample of a file, in order; of those before schema 4 none. `index` and `attempt` are of its requests' rows,
+    which come first."""
+    if "answer" not in file:
+        return {}
+    rows = slice(0, len(index))
+    texts = {name: file.words(name, rows) for name in SAMPLE_TEXTS}
+    counts = {name: file.ints(name, rows).values for name in SAMPLE_INTS}
+    return {
+        row: Sample(
+            index=int(index[row]),
+            attempt=int(attempt[row]),
+            prompt=texts["prompt"][row] or "",
+            prompt_characters=int(counts["prompt_characters"][row]),
+            expected=texts["expected"][row] or "",
+            answer=texts["answer"][row] or "",
+            answer_characters=int(counts["answer_characters"][row]),
+            answer_sha256=texts["answer_sha256"][row] or "",
+        )
+        for row in np.flatnonzero(texts["answer"].codes != NO_TEXT).tolist()
+    }
 
 
 def _part_of_labels(readings: Readings, place: int) -> Texts:

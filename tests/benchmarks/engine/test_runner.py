@@ -15,7 +15,9 @@ from benchmarks.engine.drivers import driver_of
 from benchmarks.engine.log import LogWriter, read_frames
 from benchmarks.engine.plan import ClassLimits, Guard
 from benchmarks.engine.progress import Progress, Stage
+from benchmarks.engine.prompts import Workload
 from benchmarks.engine.runner import Cell
+from benchmarks.engine.samples import sampled
 from benchmarks.engine.summary import summarise
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.engine.terms import Outcome, Phase, Reading, RequestRecord
@@ -94,6 +96,21 @@ def test_a_window_completes_and_all_is_conserved(run):
     assert done.summary.scheduled == len(done.server.requests) == len(done.records)
     assert done.shown[-1].phase is Stage.ENDED
     assert done.shown[-1].in_flight == 0
+
+
+def test_a_bounded_sample_of_answers_is_kept_word_for_word_beside_its_records(run):
+    done = run([GOOD], [SSE_HEAD + piece(delta(content="a")), Close()], [GOOD], window_s=10.0, max_requests=40)
+    kept = {one.index: one for one in done.columns.samples}
+    assert len(done.records) == 40
+    assert kept.keys() == sampled(done.columns.plan) & set(range(40))
+    assert (kept[0].answer, kept[0].answer_characters) == ("bebo loli", 9)
+    prompt = Workload(done.columns.plan).build(0).text
+    assert (kept[0].prompt, kept[0].prompt_characters) == (prompt, len(prompt))
+
+
+def test_a_long_answer_is_kept_in_part_with_its_true_length(run):
+    done = run([stream(*[delta(content="x" * 500)] * 10, finish(), DONE)], window_s=10.0, max_requests=1)
+    assert (done.columns.samples[0].answer, done.columns.samples[0].answer_characters) == ("x" * 4000, 5000)
 
 
 def test_each_slot_keeps_one_connection_and_the_offered_concurrency_is_not_exceeded(run):

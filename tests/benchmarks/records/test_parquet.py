@@ -136,7 +136,7 @@ def test_a_file_of_someone_else_is_refused():
 
 def test_a_newer_schema_is_refused_with_its_number():
     table = pq.read_table(pa.BufferReader(write(from_frames(WHOLE))))
-    newer = table.schema.metadata[META_KEY].replace(b'"schema":3', b'"schema":9', 1)
+    newer = table.schema.metadata[META_KEY].replace(b'"schema":4', b'"schema":9', 1)
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata({META_KEY: newer}), sink)
     with pytest.raises(WrongSchemaError, match="schema 9"):
