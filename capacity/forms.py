@@ -80,11 +80,11 @@ class ObjectiveForm(ObjectiveModelForm):
     )
     reserve_variance = PercentField(
         label="Variance of the measured rate", least=0, most=90,
-        help_text="For days on which the same load runs slower than when it was measured.",
+        help_text="For days that differ from the measured one. Where the repeats spread more, their spread counts.",
     )  # fmt: skip
     reserve_loss = PercentField(
         label="Loss of a card", least=0, most=90,
-        help_text="For a card that fails: one of N is 100 / N %. Zero where a failure may stop the service.",
+        help_text="Above 0 it is at least one card of those that serve: 50 % of two. 0: a failure may stop the service.",
     )  # fmt: skip
 
     class Meta:

@@ -15,6 +15,7 @@ from capacity.assessment.facts import (
     HOST_RAM_TOTAL,
     HOST_RAM_USED,
     MEASURED,
+    POWER,
     PREEMPTIONS,
     RUNTIME_RAM,
     TEMPERATURE,
@@ -44,6 +45,7 @@ def gates_of(facts: GridFacts, cells: Sequence[CellFact]) -> list[Gate]:
         vram(facts, measured),
         host_memory(measured),
         temperature(facts, measured),
+        *power(facts, measured),
         preemptions(measured),
         complete,
         accounting.conservation(measured),
@@ -192,6 +194,20 @@ def temperature(facts: GridFacts, cells: Sequence[CellFact]) -> Gate:
     if facts.has_gpu is False:
         return replace(blank, answer=Answer.NOT_APPLICABLE, reason="This host has no GPU.")
     return replace(blank, reason=f"Nothing reported a GPU temperature.{_why(cells, TEMPERATURE)}")
+
+
+def power(facts: GridFacts, cells: Sequence[CellFact]) -> list[Gate]:
+    """Of each card, as the guard holds it; no gate where the objective has no limit."""
+    limit = facts.limits.max_power_w
+    if limit is None:
+        return []
+    blank = Gate(key="power", title="GPU power", answer=Answer.NOT_REPORTED, reason="", cells=_ids(cells))
+    most = peak(cells, POWER)
+    if most is not None:
+        return [_below(blank, most, limit, "Peak GPU power was {} W", remedy="Set a power cap, or keep fewer in flight.")]
+    if facts.has_gpu is False:
+        return [replace(blank, answer=Answer.NOT_APPLICABLE, reason="This host has no GPU.")]
+    return [replace(blank, reason=f"Nothing reported a GPU's power.{_why(cells, POWER)}")]
 
 
 def preemptions(cells: Sequence[CellFact]) -> Gate:

@@ -60,7 +60,7 @@ def good_rate(found: Sequence[CellSummary]) -> Rate:
         return Rate()
     value = sum(rate * window_s for rate, window_s in per_s) / seconds
     low, high = _wilson(opened, value)
-    spread = _spread([rate for rate, _ in per_s])
+    spread = spread_of([rate for rate, _ in per_s])
     if spread is not None:
         low, high = min(low, value - spread), max(high, value + spread)
     return Rate(value=value * PER_MINUTE, lower=max(low, 0.0) * PER_MINUTE, upper=high * PER_MINUTE)
@@ -104,7 +104,8 @@ def _wilson(found: Sequence[CellSummary], value: float) -> tuple[float, float]:
     return issued * max(centre - half, 0.0), max(issued * min(centre + half, 1.0), value)
 
 
-def _spread(rates: Sequence[float]) -> float | None:
+def spread_of(rates: Sequence[float]) -> float | None:
+    """Half the 95 % interval of the mean of k repeats, t x s / sqrt(k); None for one."""
     k = len(rates)
     if k < 2:
         return None
