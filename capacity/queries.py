@@ -14,9 +14,12 @@ from benchmarks.queries import CellEvidence, GridEvidence, evidence
 from benchmarks.records import search_answer
 from benchmarks.records.modes import Mode
 from benchmarks.runtimes.terms import queue_is_bounded
+from capacity import told
 from capacity.assessment.choose import judge, unjudged
-from capacity.assessment.facts import CellFact, ConditionFacts, GridFacts
+from capacity.assessment.facts import CellFact, ConditionFacts, GridFacts, ProbeFact
+from capacity.assessment.policy import as_arguments
 from capacity.assessment.verdict import Verdict
+from capacity.models import Choice
 
 GIB = 1024**3
 
@@ -96,6 +99,7 @@ def facts_from(found: GridEvidence) -> GridFacts:
         LengthClass.objects.filter(workload_id=grid.workload_id).order_by("position").values_list("name", "weight")
     )
     vram_gib: float | None = declared.get("vram_gib")
+    previous = previous_choice(grid)
     per_card = vram_gib / max(declared.get("gpu_count") or 1, 1) if vram_gib else None
     return GridFacts(
         limits=found.limits,
@@ -113,7 +117,31 @@ def facts_from(found: GridEvidence) -> GridFacts:
         objective_before_run=grid.started_at is None or grid.objective_set_at <= grid.started_at,
         simulated=grid.simulated,
         conditions=_conditions(found),
+        lengths=told.lengths_of(found),
+        memory=told.memory_of(found),
+        probes=tuple(_probe_fact(cell) for cell in found.probes),
+        gpu_count=declared.get("gpu_count") or None,
+        previous_setting=previous.setting if previous else None,
+        previous_words=_arguments(previous) if previous else "",
     )
+
+
+def previous_choice(grid: Grid) -> Choice | None:
+    """What the team last approved for the same runtime, whichever version, from another grid; before this grid's own
+    setting was decided about, where one was."""
+    rows = Choice.objects.filter(
+        status=Choice.Status.APPROVED, grid__team_id=grid.team_id, grid__runtime__slug=grid.runtime.slug
+    ).exclude(grid=grid)
+    own = grid.choices.filter(status=Choice.Status.APPROVED).first()
+    if own is not None:
+        rows = rows.filter(decided_at__lt=own.decided_at)
+    return rows.select_related("grid__runtime").order_by("-decided_at").first()
+
+
+def _arguments(choice: Choice) -> str:
+    runtime = choice.grid.runtime
+    named = f"{runtime.name}, version {runtime.version} of its registration"
+    return as_arguments(choice.setting, named, runtime.flags, choice.verdict.get("policy") or [])
 
 
 def provenance(found: GridEvidence) -> Provenance:
@@ -180,4 +208,16 @@ def _cell_fact(cell: CellEvidence) -> CellFact:
         status=cell.status,
         reason=cell.reason,
         summary=cell.summary,
+    )
+
+
+def _probe_fact(cell: CellEvidence) -> ProbeFact:
+    return ProbeFact(
+        cell_id=cell.cell_id,
+        probe=cell.probe,
+        setting=cell.setting,
+        repeat=cell.repeat,
+        status=cell.status,
+        reason=cell.reason,
+        verdict=cell.verdict,
     )

@@ -1,8 +1,4 @@
-"""From facts to a verdict: the safe set, the knee, the headroom, and why not the next one up.
-
-The knee is the lowest safe setting whose successful requests a minute are at least 95 % of the safe set's best: beyond
-it, more in flight buys waiting, not work.
-"""
+"""From facts to a verdict: the safe set, the knee, the headroom, and why not another setting."""
 
 from __future__ import annotations
 
@@ -13,12 +9,15 @@ from capacity.assessment import (
     behaviour,
     confirm,
     diagnosis,
+    goodput,
     latency,
+    outside,
     policy,
     queueing,
     rates,
     rubric,
     validity,
+    why,
     words,
 )
 from capacity.assessment.facts import (
@@ -31,34 +30,37 @@ from capacity.assessment.facts import (
     GridFacts,
 )
 from capacity.assessment.gates import gates_of, memory_of, peak
+from capacity.assessment.headroom import headroom as headroom
+from capacity.assessment.knee import KNEE_SHARE as KNEE_SHARE
+from capacity.assessment.knee import knee
 from capacity.assessment.verdict import (
     METHOD_VERSION,
     Answer,
     ClassRow,
+    Confirmation,
+    Finding,
     Gate,
     Headroom,
     Kind,
-    Reserve,
+    Knee,
+    Rubric,
     SettingRow,
     Verdict,
     WhyNot,
 )
 
-KNEE_SHARE = 0.95
 GRADE = "ungraded"
 
 
 def judge(facts: GridFacts) -> Verdict:
     """The verdict on a grid, finished or not. Total: every grid of facts gets exactly one answer."""
     rows = tuple(row_of(facts, setting) for setting in sorted(set(facts.setting_values)))
-    safe = [row for row in rows if row.safe]
-    best = max((row.good.value or 0.0 for row in safe), default=0.0)
     if not any(row.cells for row in rows):
         return _verdict(facts, rows, kind=Kind.NOT_MEASURED)
-    if best <= 0:
+    found = knee(facts, [row for row in rows if row.safe])
+    if found is None:
         return _verdict(facts, rows, kind=Kind.NO_SAFE_SETTING)
-    chosen = next(row for row in safe if (row.good.value or 0.0) >= KNEE_SHARE * best)
-    return _verdict(facts, rows, kind=Kind.RECOMMENDED, chosen=chosen)
+    return _verdict(facts, rows, kind=Kind.RECOMMENDED, found=found)
 
 
 def unjudged(facts: GridFacts, *, heading: str, summary: str, closed_loop: bool) -> Verdict:
@@ -118,6 +120,10 @@ def row_of(facts: GridFacts, setting: int) -> SettingRow:
         reasons=_row_reasons(gates),
         cells=tuple(cell.cell_id for cell in found),
         checks=checked,
+        good_per_kwh=goodput.good_per_kwh(cells, facts.class_names, facts.class_weights),
+        items_per_s=goodput.items_per_s(
+            good, sum(part.good.n for c in found if c.summary for part in c.summary.classes)
+        ),
     )
 
 
@@ -127,67 +133,74 @@ def worst_of(classes: Sequence[ClassRow]) -> ClassRow | None:
     return max(known, key=lambda row: row.ratio or 0.0, default=None)
 
 
-def headroom(facts: GridFacts, chosen: SettingRow) -> Headroom:
-    """What may be stated of the measured rate. Raises ValueError when nothing was measured."""
-    if chosen.good.value is None:
-        raise ValueError("no rate was measured at this setting")
-    limits = facts.limits
-    reserves = (
-        Reserve(name="growth", share=limits.reserve_growth),
-        Reserve(name="variance", share=limits.reserve_variance),
-        Reserve(name="loss of a card", share=limits.reserve_loss),
-    )
-    after = chosen.good.value
-    for reserve in reserves:
-        after *= 1 - reserve.share
-    lower = chosen.good.lower
-    stated = after if lower is None else min(after, lower)
-    return Headroom(
-        measured_per_min=chosen.good.value,
-        after_reserves_per_min=after,
-        lower_bound_per_min=lower,
-        stated_per_min=stated,
-        reserves=reserves,
-        words=words.headroom(chosen.good.value, after, lower, stated, reserves=reserves),
-    )
+def rubric_at(facts: GridFacts, verdict: Verdict, setting: int) -> Rubric:
+    """The grade of a safe setting that somebody prefers to the recommended one: it is held to the same criteria, and what
+    confirmed the other does not confirm it. Raises ValueError where no rate was measured at it."""
+    row = verdict.row(setting)
+    if row is None or setting == verdict.recommended:
+        return verdict.rubric
+    room = headroom(facts, row)
+    confirmed = confirm.confirmation(facts, row, room, queueing.queue_cap(facts, row, room))
+    return _graded(facts, verdict.rows, row, confirmed)[1]
 
 
-def _verdict(
-    facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, chosen: SettingRow | None = None
-) -> Verdict:
-    lower = [row for row in rows if row.safe and chosen is not None and row.setting < chosen.setting]
-    rollback = lower[-1] if lower else None
-    queue = _queue_words(facts, rows)
+def _graded(
+    facts: GridFacts, rows: tuple[SettingRow, ...], chosen: SettingRow | None, confirmed: Confirmation | None
+) -> tuple[tuple[Finding, ...], Rubric]:
+    findings = diagnosis.findings(facts, rows, chosen)
+    return findings, rubric.rubric(facts, rows, chosen, confirmed, findings)
+
+
+def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, found: Knee | None = None) -> Verdict:
+    chosen = next((row for row in rows if found is not None and row.setting == found.setting), None)
+    rollback, rollback_words = _rollback(facts, rows, chosen)
     room = headroom(facts, chosen) if chosen else None
     cap = queueing.queue_cap(facts, chosen, room) if chosen and room else None
     confirmed = confirm.confirmation(facts, chosen, room, cap) if chosen and room else None
-    findings = diagnosis.findings(facts, rows, chosen)
-    graded = rubric.rubric(facts, rows, chosen, confirmed, findings)
+    findings, graded = _graded(facts, rows, chosen, confirmed)
     return Verdict(
         method_version=METHOD_VERSION,
         kind=kind,
         heading=words.heading(kind, chosen, rows),
         summary=words.summary(kind, chosen, rows),
         recommended=chosen.setting if chosen else None,
-        rollback=rollback.setting if rollback else None,
-        rollback_words=words.rollback(rollback) if chosen else "",
+        rollback=rollback,
+        rollback_words=rollback_words,
         rows=rows,
-        reasons=_reasons(rows, chosen, room),
+        reasons=_reasons(rows, chosen, room, found),
         why_not=_why_not(facts, rows, chosen),
+        below=_below(facts, rows, chosen),
         headroom=room,
         grade=graded.grade,
-        grade_reason=graded.reason or words.grade_reason(chosen, objective_before_run=facts.objective_before_run),
-        not_tested=words.NOT_TESTED,
-        queue_words=queue,
-        cautions=_cautions(facts, rows, chosen),
+        grade_reason=graded.reason,
+        not_tested=rubric.not_tested(graded) if graded.criteria else words.NOT_TESTED,
+        queue_words=_queue_words(facts, rows),
+        cautions=_cautions(facts, rows, chosen, found, room),
         rate_words=_rate_words(facts),
         simulated=facts.simulated,
         findings=findings,
         rubric=graded,
         queue_cap=cap,
         confirmation=confirmed,
-        policy=policy.policy(facts, chosen, room, cap, rollback) if chosen and room else (),
+        policy=policy.policy(facts, chosen, room, cap, rollback_words) if chosen and room else (),
+        knee=found,
+        outside=outside.outside(facts, rows, chosen, room, confirmed) if chosen and room else (),
     )
+
+
+def _rollback(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None) -> tuple[int | None, str]:
+    """What the same runtime was last approved for, unless this grid refuses it; else the next lower safe setting."""
+    if chosen is None:
+        return None, ""
+    previous = facts.previous_setting
+    refused = any(row.setting == previous and row.cells and not row.safe for row in rows)
+    if previous is not None and previous != chosen.setting and not refused:
+        return previous, words.previous(previous, facts.previous_words)
+    lower = [row for row in rows if row.safe and row.setting < chosen.setting]
+    told = words.rollback(lower[-1] if lower else None)
+    if refused and previous is not None:
+        told += f". {words.flight(previous, start=True)} were approved before and do not hold here"
+    return (lower[-1].setting if lower else None), told
 
 
 def _rate_words(facts: GridFacts) -> str:
@@ -196,11 +209,12 @@ def _rate_words(facts: GridFacts) -> str:
     return f"{text} {rates.ONCE}" if once else text
 
 
-def _reasons(rows: Sequence[SettingRow], chosen: SettingRow | None, room: Headroom | None) -> tuple[str, ...]:
+def _reasons(
+    rows: Sequence[SettingRow], chosen: SettingRow | None, room: Headroom | None, found: Knee | None
+) -> tuple[str, ...]:
     if chosen is None:
         return tuple(words.refused(row) for row in rows if any(r.cells for r in rows))
-    best = max(row.good.value or 0.0 for row in rows if row.safe)
-    return words.reasons(chosen, best, room)
+    return words.reasons(chosen, found.words if found and found.compared else "", room)
 
 
 def _why_not(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None) -> tuple[WhyNot, ...]:
@@ -208,9 +222,20 @@ def _why_not(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | 
     if chosen is None:
         return ()
     return tuple(
-        WhyNot(setting=row.setting, sentences=words.why_not(row, chosen, facts.runtime_max_active))
+        WhyNot(setting=row.setting, sentences=why.above(facts, row, chosen))
         for row in rows
         if row.setting > chosen.setting
+    )
+
+
+def _below(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None) -> tuple[WhyNot, ...]:
+    """One entry for each measured setting below the recommended one."""
+    if chosen is None:
+        return ()
+    return tuple(
+        WhyNot(setting=row.setting, sentences=why.below(facts, row, chosen))
+        for row in rows
+        if row.setting < chosen.setting and row.cells
     )
 
 
@@ -224,12 +249,18 @@ def _queue_words(facts: GridFacts, rows: Sequence[SettingRow]) -> str:
     )
 
 
-def _cautions(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None) -> tuple[str, ...]:
+def _cautions(
+    facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None, by: Knee | None, room: Headroom | None
+) -> tuple[str, ...]:
     found = []
     if not facts.objective_before_run:
         found.append("The objective was set after the measurement began, so this result cannot stand as a test of it.")
     if chosen and chosen.indicative:
         found.append(words.indicative(chosen))
+    if by and by.indicative:
+        found.append(by.words)
+    if room and (short := outside.demand(facts, room)):
+        found.append(short)
     failed_below = [row for row in rows if chosen and row.setting < chosen.setting and not row.safe and row.cells]
     for row in failed_below:
         found.append(f"{words.flight(row.setting, start=True)} did not hold although more did: measure both again.")
@@ -242,7 +273,7 @@ def _cautions(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow |
 
 def _row_reasons(gates: Sequence[Gate]) -> tuple[str, ...]:
     blocking = [gate.reason for gate in gates if gate.answer == Answer.FAILS]
-    blocking += [gate.reason for gate in gates if gate.answer == Answer.NOT_TESTED]
+    blocking += [gate.reason for gate in gates if gate.blocks and gate.answer != Answer.FAILS]
     return tuple(blocking or [gate.reason for gate in gates if gate.indicative])
 
 

@@ -63,35 +63,18 @@ def summary(kind: Kind, chosen: SettingRow | None, rows: Sequence[SettingRow]) -
     return " ".join([*change, first_reason(above)]).strip() if change else refused(above)
 
 
-def reasons(chosen: SettingRow, best_per_min: float, room: Headroom | None) -> tuple[str, ...]:
-    """Why this setting: the rate, the worst tail, memory, headroom."""
+def reasons(chosen: SettingRow, knee: str, room: Headroom | None) -> tuple[str, ...]:
+    """Why this setting: the rate, the knee, the worst tail, memory, headroom."""
     rate = chosen.good.value or 0.0
     found = [f"{rate:.1f} successful requests a minute{interval(chosen)}, {chosen.n} requests in all."]
-    if best_per_min > rate:
-        found.append(f"That is {rate / best_per_min:.0%} of the best safe rate, with fewer requests in flight.")
+    if knee:
+        found.append(knee)
     if chosen.worst and chosen.worst.ratio is not None:
         at = chosen.worst
         found.append(f"The class closest to its limit is {at.label}: {ratio(at.ratio)} of its limit ({at.limit_name}).")
     found.append(memory(chosen))
     if room:
         found.append(room.words)
-    return tuple(found)
-
-
-def why_not(row: SettingRow, chosen: SettingRow, runtime_max_active: int | None) -> tuple[str, ...]:
-    """Marginal rate, tail growth, memory left, waiting, and the limit that fails, as far as each is known."""
-    found = list(against(row, chosen))
-    found.extend(tail_growth(chosen.worst, row.worst))
-    if row.memory.peak_bytes is not None and row.memory.limit_bytes is not None:
-        left = (row.memory.limit_bytes - row.memory.peak_bytes) / 1024**3
-        found.append(f"{left:.1f} GiB of VRAM are left." if left >= 0 else f"VRAM is {-left:.1f} GiB over its limit.")
-    if row.waiting_peak:
-        found.append(f"Up to {row.waiting_peak:.0f} requests waited in the server's queue.")
-    elif runtime_max_active and row.cells and row.setting > runtime_max_active:
-        found.append(f"The runtime advances {runtime_max_active} sequences at a time, so the rest waits.")
-    found.extend(row.reasons[:3])
-    if row.safe and not row.reasons:
-        found.append("It holds every limit, but adds less than 5 % over the recommended setting.")
     return tuple(found)
 
 
@@ -146,6 +129,11 @@ def rollback(row: SettingRow | None) -> str:
         return "No lower setting was found safe, so there is none to go back to."
     rate = f", {row.good.value:.1f} successful requests a minute" if row.good.value is not None else ""
     return f"{flight(row.setting, start=True)}{rate}"
+
+
+def previous(setting: int, arguments: str) -> str:
+    """Back to what was approved before, with its exact arguments."""
+    return f"{flight(setting, start=True)}, as approved before. {arguments}".strip()
 
 
 def grade_reason(chosen: SettingRow | None, *, objective_before_run: bool) -> str:
