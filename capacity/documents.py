@@ -16,7 +16,6 @@ from benchmarks.audit import head
 from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.models import Authorization, Conditions, Grid, Workload
 from benchmarks.queries import GridEvidence
-from benchmarks.stats.estimates import Estimate
 from capacity.assessment import latency
 from capacity.assessment.choose import headroom
 from capacity.assessment.facts import CellFact, GridFacts
@@ -176,14 +175,12 @@ def _rollback_words(choice: Choice, verdict: Verdict) -> str:
 
 
 def _tail(cells: Sequence[CellFact], limit: doc.Limit) -> doc.Tail:
-    """The worst repeat's percentile for one limit, as the gate saw it."""
-    seen = [s for (name, _), found in latency.seen_classes(cells).items() if name == limit.class_name for s in found]
-    estimates: list[Estimate] = []
-    for one in seen:
-        pair = latency.at_percentile(getattr(one.summary, MEASURES[limit.measure]), limit.percentile)
-        if pair is not None:
-            estimates.append(pair[0])
-    n = sum(one.summary.scheduled for one in seen)
+    """The percentile for one limit as the gate saw it: of all repeats together, the class alone and in the mix apart."""
+    groups = [found for (name, _), found in latency.seen_classes(cells).items() if name == limit.class_name]
+    estimates = [
+        one for seen in groups for one in latency.judged(MEASURES[limit.measure], limit.limit_s, limit.percentile, seen)
+    ]
+    n = sum(one.summary.scheduled for seen in groups for one in seen)
     if not estimates or n == 0:
         return doc.Tail(n=n, value_s=None, state="not recorded")
     if any(e.value is None for e in estimates):

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import fmean, stdev
 
 import msgspec
@@ -125,10 +126,10 @@ def effective(n: int, autocorrelation: float | None) -> float:
 
 def pooled(pools: Sequence[Pool], q: float, *, limit_s: float | None = None, alpha: float = GATE_ALPHA) -> Pooled:
     """The q-quantile of all repeats, one Pool each. Without any request everything is unknown."""
-    used = [one for one in pools if one.n]
+    used = tuple(one for one in pools if one.n)
     n, n_eff = sum(one.n for one in used), math.floor(sum(one.effective for one in used) + RANK_SLACK)
     values, upto = _merged(used)
-    own = tuple(_at(*_merged([one]), nearest_rank(one.n, q)) for one in used)
+    own = tuple(_at(*_merged((one,)), nearest_rank(one.n, q)) for one in used)
     misses = None if limit_s is None else sum(_over(one, limit_s) for one in used)
 
     def at(rank: int | None) -> float | None:
@@ -181,8 +182,9 @@ def _judged(found: Pooled, limit_s: float, alpha: float) -> Pooled:
     )
 
 
-def _merged(pools: Sequence[Pool]) -> tuple[Floats, Ints]:
-    """(finite times ascending, how many lie at or below each)."""
+@lru_cache(maxsize=256)
+def _merged(pools: tuple[Pool, ...]) -> tuple[Floats, Ints]:
+    """(finite times ascending, how many lie at or below each); kept, for a page asks for many quantiles of the same."""
     parts = [unpack(one.times) for one in pools]
     if not parts:
         return np.zeros(0), np.zeros(0, dtype=np.int64)

@@ -72,6 +72,10 @@ class ClassRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `ratio` may be infinite: the percentile then falls among failed requests. `n` counts scheduled requests, `timed`
     those of them that have this time at all: an answer that was not streamed has none to its first token.
+
+    `n_effective` is how many independent requests they are worth, `bound_s` the one-sided 95 % upper bound that the gate
+    took, `bound_words` what it covers, `spread_share` the repeats' standard deviation over their mean; None for summaries
+    that kept nothing to pool.
     """
 
     class_name: str
@@ -92,6 +96,10 @@ class ClassRow(msgspec.Struct, frozen=True, kw_only=True):
     indicative: bool
     needs: int
     timed: int = 0
+    n_effective: int | None = None
+    bound_s: float | None = None
+    bound_words: str = ""
+    spread_share: float | None = None
 
     @property
     def label(self) -> str:

@@ -1,4 +1,5 @@
-"""Latency gates on both sides of their edges."""
+"""Latency gates on both sides of their edges: over all repeats together, and by the worst repeat where nothing was kept to
+pool."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from benchmarks.engine.plan import ClassLimits, GridLimits
+from benchmarks.stats.pools import pool
 from benchmarks.stats.quantiles import tail
 from capacity.assessment import latency
 from capacity.assessment.facts import CellFact
-from capacity.assessment.verdict import Answer, Gate
+from capacity.assessment.verdict import Answer, ClassRow, Gate
 from tests.capacity import synthetic as made
 
 
@@ -135,3 +137,121 @@ def test_times_that_nobody_saw_are_not_graded_and_the_reason_says_why(
     limits = GridLimits(percentile=95.0, classes={"short": ClassLimits(**{key: 1.0})})
     (gate,) = latency.gates(limits, [made.cell(1, 2, "short", made.summary(2, "short", [part]))])
     assert (gate.answer, words in gate.reason, gate.remedy.startswith(remedy)) == (Answer.NOT_TESTED, True, True)
+
+
+# ── all repeats together ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def kept(*repeats: Sequence[float], failed: int = 0, r: float = 0.0, limit_s: float = 1.0) -> list[CellFact]:
+    """One cell per repeat, with what it takes to pool them; failures are in the first. `r` is their correlation."""
+    cells = []
+    for number, values in enumerate(repeats, start=1):
+        fell = failed if number == 1 else 0
+        every = pool(np.array([*values, *([np.inf] * fell)]), limit_s)
+        nothing = pool(np.zeros(0), None)
+        pools = {"e2e_s": replace(every, autocorrelation=r), "ttft_s": nothing, "tpot_s": nothing}
+        part = replace(made.class_summary("short", values, failed=fell), pools=pools)
+        cells.append(made.cell(number, 2, "short", made.summary(2, "short", [part]), repeat=number))
+    return cells
+
+
+def row_of(cells: Sequence[CellFact]) -> ClassRow:
+    (row,) = latency.rows(made.limits(), cells)
+    return row
+
+
+@pytest.mark.parametrize(
+    ("values", "failed", "answer", "indicative"),
+    [
+        ([0.5] * 59, 0, Answer.HOLDS, False),
+        ([0.5] * 58, 0, Answer.HOLDS, True),
+        ([0.5] * 92 + [2.0], 0, Answer.HOLDS, False),
+        ([0.5] * 91 + [2.0], 0, Answer.HOLDS, True),
+        ([0.5] * 18 + [2.0] * 2, 0, Answer.FAILS, False),
+        ([1.0] * 59, 0, Answer.HOLDS, False),
+        ([1.0001] * 59, 0, Answer.FAILS, False),
+        ([0.5] * 19, 0, Answer.HOLDS, True),
+        ([0.5] * 18 + [2.0], 0, Answer.NOT_TESTED, False),
+        ([0.5] * 92, 1, Answer.HOLDS, False),
+        ([0.5] * 56, 4, Answer.FAILS, False),
+        ([], 40, Answer.FAILS, False),
+    ],
+)
+def test_one_repeat_of_independent_requests_is_judged_as_before(
+    values: list[float], failed: int, answer: Answer, indicative: bool
+) -> None:
+    gate = gate_of(kept(values, failed=failed))
+    assert (gate.answer, gate.indicative) == (answer, indicative), gate.reason
+
+
+def test_repeats_that_are_each_too_short_prove_it_together() -> None:
+    gate = gate_of(kept(*[[0.5] * 20] * 3))
+    assert (gate.answer, gate.indicative, gate.needs) == (Answer.HOLDS, False, 0)
+    assert gate.reason == (
+        "p95 of short is 0.50 s, limit 1.00 s (n = 60 in 3 repeats); its upper bound of 0.50 s, by the number of requests, "
+        "is under the limit too."
+    )
+
+
+def test_misses_of_all_repeats_count_together() -> None:
+    two = [[0.5] * 40 + [2.0], [0.5] * 41, [0.5] * 41 + [2.0]]
+    assert gate_of(kept(*two)).indicative is False  # 124 with two misses, were the repeats alike in their own p95
+    assert gate_of(kept(two[0], two[1], two[2][1:])).indicative
+
+
+def test_correlated_requests_need_more_of_them() -> None:
+    gate = gate_of(kept([0.5] * 60, r=0.5))
+    assert (gate.answer, gate.indicative, gate.needs) == (Answer.HOLDS, True, 117)
+    assert "(n = 60, worth 20 independent ones)" in gate.reason
+    assert "needs 117 more" in gate.reason
+    assert not gate_of(kept([0.5] * 177, r=0.5)).indicative
+
+
+def test_repeats_that_differ_leave_it_indicative_and_the_words_say_why() -> None:
+    cells = kept(*[made.latencies(200, p95_s) for p95_s in (0.6, 0.75, 0.9)])
+    gate = gate_of(cells)
+    # mean 0.75, s = 0.15, t(2) = 2.920: 0.75 + 0.2529 = 1.00 s
+    assert (gate.answer, gate.indicative, gate.needs) == (Answer.HOLDS, True, 0)
+    assert "its upper bound is 1.00 s, by the spread of 3 repeats: indicative." in gate.reason
+    assert gate.remedy.startswith("The repeats differ")
+    row = row_of(cells)
+    assert row.bound_words == "by the spread of 3 repeats"
+    assert row.bound_s == pytest.approx(1.0029, abs=1e-4)
+    assert row.spread_share == pytest.approx(0.2)
+
+
+def test_one_bad_repeat_of_three_is_not_hidden_by_pooling() -> None:
+    gate = gate_of(kept([0.2] * 400, [0.2] * 400, [0.2] * 40 + [1.5] * 5))
+    assert (gate.answer, gate.indicative) == (Answer.HOLDS, True)
+    assert "by the spread of 3 repeats" in gate.reason
+
+
+def test_a_row_is_of_all_repeats_and_says_what_its_bound_covers() -> None:
+    values = np.random.default_rng(2).permutation(np.linspace(0.2, 0.8, 300))
+    row = row_of(kept(*np.split(values, 3)))
+    assert (row.n, row.timed, row.repeats, row.n_effective) == (300, 300, 3, 300)
+    assert row.p95_s == pytest.approx(np.sort(values)[284], abs=1e-6)
+    assert row.p99_s is not None  # of 300; each repeat alone has 100
+    assert row.p95_lower_s is not None
+    assert row.p95_upper_s is not None
+    assert row.p95_lower_s <= row.p95_s <= row.p95_upper_s
+    assert row_of(kept(values)).bound_words == "by the number of requests; one repeat shows no spread"
+
+
+def test_a_time_that_nobody_saw_is_not_graded_when_pooled_either() -> None:
+    limits = GridLimits(percentile=95.0, classes={"short": ClassLimits(ttft_s=1.0)})
+    (gate,) = latency.gates(limits, kept([0.5] * 60))
+    assert (gate.answer, "none has a time to its first token" in gate.reason) == (Answer.NOT_TESTED, True)
+
+
+def test_where_one_repeat_kept_nothing_to_pool_the_worst_repeat_decides() -> None:
+    cells = [*kept([0.5] * 60), of([1.2] * 60, cell_id=2)]
+    assert gate_of(cells).answer == Answer.FAILS
+    row = row_of(cells)
+    assert (row.bound_words, row.n_effective, row.bound_s) == ("of the worst repeat", None, 1.2)
+
+
+def test_the_summary_counted_against_the_limit_of_its_plan_and_another_limit_is_counted_anew() -> None:
+    cells = kept([0.5] * 90 + [1.2] * 10, limit_s=1.5)
+    assert gate_of(cells).answer == Answer.FAILS
+    assert gate_of(kept([0.5] * 90 + [1.2] * 10, limit_s=1.0)) == gate_of(cells)
