@@ -63,7 +63,7 @@ def rubric(
         *(_from_gate(chosen, key, title, next_cell) for key, title, next_cell in GATES),
         _conditions(facts),
         _confirmed(confirmed),
-        _readings(chosen),
+        _readings(facts, chosen),
         _diagnosed(findings),
     )
     return _graded(criteria)
@@ -291,26 +291,29 @@ def _confirmed(confirmed: Confirmation | None) -> Criterion:
     )
 
 
-def _readings(chosen: SettingRow) -> Criterion:
+def _readings(facts: GridFacts, chosen: SettingRow) -> Criterion:
     """What nobody reported and nothing stands in for, KV preemptions and VRAM among them."""
     found = _criterion("readings", "Readings, or what stands in for them")
     named = {key for key, _, _ in GATES}
-    missing = [
-        gate
-        for gate in chosen.gates
-        if gate.key not in named and gate.answer == Answer.NOT_REPORTED and not gate.substitute
-    ]
+    silent = [gate for gate in chosen.gates if gate.key not in named and gate.answer == Answer.NOT_REPORTED]
+    instead = {gate.key: _instead(facts, gate) for gate in silent}
+    missing = [gate for gate in silent if not instead[gate.key]]
     if missing:
+        remedy = next((gate.remedy for gate in missing if gate.remedy), "")
         return replace(
             found,
             answer=Answer.NOT_REPORTED,
             reason=f"Not reported, and nothing stands in for it: {_and([_small(gate.title) for gate in missing])}.",
-            next_cell=next((gate.remedy for gate in missing if gate.remedy), "")
-            or "Give the runtime a metrics address, then run the setting again.",
+            next_cell=remedy or "Give the runtime a metrics address, then run the setting again.",
             cells=missing[0].cells,
         )
-    instead = [gate.substitute for gate in chosen.gates if gate.answer == Answer.NOT_REPORTED and gate.substitute]
-    return replace(found, reason=f"Stands in: {' '.join(instead)}" if instead else "Every reading was reported.")
+    reason = f"Stands in: {' '.join(instead.values())}" if instead else "Every reading was reported."
+    return replace(found, reason=reason)
+
+
+def _instead(facts: GridFacts, gate: Gate) -> str:
+    """What was looked at in its place; an overflow of the KV cache may be told by the outcomes."""
+    return gate.substitute or (facts.memory.substitute if gate.key == "preemptions" else "")
 
 
 def _diagnosed(findings: Sequence[Finding]) -> Criterion:

@@ -109,7 +109,7 @@ def _apart(facts: GridFacts, measured: Sequence[SettingRow]) -> dict[int, str]:
 
 def _unseen(facts: GridFacts, row: SettingRow) -> list[str]:
     gate = gate_of(row, "preemptions")
-    if gate is None or gate.answer != Answer.NOT_REPORTED or facts.memory.substitute:
+    if gate is None or gate.answer != Answer.NOT_REPORTED or gate.substitute or facts.memory.substitute:
         return []
     return [f"At {at(row.setting)}: {gate.reason.rstrip('.')}, and nothing stands in for it."]
 
@@ -119,8 +119,9 @@ def _evidence(facts: GridFacts, row: SettingRow) -> tuple[str, ...]:
     memory, longest = facts.memory, facts.lengths.longest_request_tokens if facts.lengths else None
     gate = gate_of(row, "preemptions")
     found = [gate.reason] if gate is not None and gate.answer == Answer.HOLDS else []
-    if memory.substitute and not found:
-        found.append(memory.substitute)
+    instead = (gate.substitute if gate is not None else "") or memory.substitute
+    if instead and not found:
+        found.append(instead)
     fit, each = _all_long(facts, row.setting, longest), memory.context_per_sequence_tokens
     if fit is not None and longest is not None:
         active = active_at(facts, row.setting)
