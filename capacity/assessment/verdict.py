@@ -7,18 +7,10 @@ from enum import StrEnum
 import msgspec
 
 from benchmarks.stats.estimates import Estimate, Interval, Share
+from capacity.assessment.answer import Answer as Answer
+from capacity.assessment.batch_types import BatchVerdict as BatchVerdict
 
 METHOD_VERSION = 2
-
-
-class Answer(StrEnum):
-    """Five answers and no sixth. Only FAILS and NOT_TESTED keep a setting out of the safe set or a grade from Complete."""
-
-    HOLDS = "holds"
-    FAILS = "fails"
-    NOT_APPLICABLE = "not applicable"
-    NOT_TESTED = "not tested"
-    NOT_REPORTED = "not reported"
 
 
 class Stage(StrEnum):
@@ -329,8 +321,33 @@ class QueueCap(msgspec.Struct, frozen=True, kw_only=True):
     fitting_per_min: float | None = None
 
 
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """One limit of one class in the open loop, over all repeats: HOLDS where the objective's percentile is under it with 1 %
+    for error, FAILS where the percentile itself is over it, else NOT_TESTED, with `needs` more requests for a proof where
+    more would do. Seconds; infinite among failures, and a refused request counts as one."""
+
+    class_name: str
+    limit_name: str
+    limit_s: float
+    percentile: float
+    answer: Answer
+    n: int
+    n_effective: int | None = None
+    value_s: float | None = None
+    bound_s: float | None = None
+    p99_s: float | None = None
+    by: str = ""
+    misses: int | None = None
+    needs: int = 0
+
+
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
-    """The finalist in an open loop: what users feel. Its tails and its rate are what a statement may say."""
+    """The finalist in an open loop: what users feel. Its tails and its rate are what a statement may say.
+
+    `refused` are of all scheduled, `accepted` the successes among the others. `predicted` is what the queue's chain foretold
+    for this rate and cap. `waiting_mean_s` is the runtime's own count, without what a gateway lets wait. `indicative`: every
+    limit holds as it stands, and is not proved; `earlier` are older confirmations of the same setting.
+    """
 
     answer: Answer
     words: str
@@ -343,6 +360,14 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     waiting_p95_s: Estimate | None = None
     classes: tuple[ClassRow, ...] = ()
     next_cell: str = ""
+    setting: int | None = None
+    accepted: Share | None = None
+    claims: tuple[Claim, ...] = ()
+    predicted: CapRow | None = None
+    waiting_mean_s: float | None = None
+    indicative: bool = False
+    needs: int = 0
+    earlier: int = 0
 
 
 class PolicyLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -356,18 +381,6 @@ class PolicyLine(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     number: float | None = None
     unit: str = ""
-
-
-class BatchVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """A static batch against its window. `finish_s` is from its start; `stated_` with the outage that the objective states."""
-
-    answer: Answer
-    words: str
-    finish_s: Interval = Interval()
-    stated_finish_s: Interval = Interval()
-    allowed_s: float | None = None
-    items_left: int = 0
-    restarts: int = 0
 
 
 class Kind(StrEnum):
