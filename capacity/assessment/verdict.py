@@ -9,6 +9,10 @@ import msgspec
 from benchmarks.stats.estimates import Estimate, Interval, Share
 from capacity.assessment.answer import Answer as Answer
 from capacity.assessment.batch_types import BatchVerdict as BatchVerdict
+from capacity.assessment.policy_types import PolicyLine as PolicyLine
+from capacity.assessment.queue_types import CapRow as CapRow
+from capacity.assessment.queue_types import Claim as Claim
+from capacity.assessment.queue_types import QueueCap as QueueCap
 
 METHOD_VERSION = 2
 
@@ -296,51 +300,6 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True):
         return self.grade == Grade.NEEDS_REVISION and not failed
 
 
-class CapRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What one queue cap does: the share refused, and waiting times in seconds of those admitted."""
-
-    cap: int
-    refused: Interval
-    waiting_mean_s: Interval
-    waiting_p95_s: Interval
-    holds: bool
-
-
-class QueueCap(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest cap whose waiting p95 still leaves the objective, at `arrivals_per_min` with `active` served at once; None
-    where not even 0 does. `interpolated` are numbers active whose rate was not measured. `retry_after_s` is what a refused
-    client is told. `fitting_per_min` is the highest rate up to this one at which some cap keeps refusals and times both."""
-
-    arrivals_per_min: float
-    active: int
-    cap: int | None
-    rows: tuple[CapRow, ...]
-    interpolated: tuple[int, ...]
-    retry_after_s: int
-    words: str
-    fitting_per_min: float | None = None
-
-
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One limit of one class in the open loop, over all repeats: HOLDS where the objective's percentile is under it with 1 %
-    for error, FAILS where the percentile itself is over it, else NOT_TESTED, with `needs` more requests for a proof where
-    more would do. Seconds; infinite among failures, and a refused request counts as one."""
-
-    class_name: str
-    limit_name: str
-    limit_s: float
-    percentile: float
-    answer: Answer
-    n: int
-    n_effective: int | None = None
-    value_s: float | None = None
-    bound_s: float | None = None
-    p99_s: float | None = None
-    by: str = ""
-    misses: int | None = None
-    needs: int = 0
-
-
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     """The finalist in an open loop: what users feel. Its tails and its rate are what a statement may say.
 
@@ -368,19 +327,6 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     indicative: bool = False
     needs: int = 0
     earlier: int = 0
-
-
-class PolicyLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One control that goes with the setting, with where its figure comes from. `number` in `unit` is the same value for
-    files that are made of it; None where there is none to set."""
-
-    key: str
-    title: str
-    value: str
-    words: str
-    source: str = ""
-    number: float | None = None
-    unit: str = ""
 
 
 class Kind(StrEnum):
