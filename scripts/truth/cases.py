@@ -22,7 +22,7 @@ from benchmarks.simulator.faults import Fault
 from benchmarks.simulator.profiles import GIB, CardProfile, Profile
 from benchmarks.simulator.server import Reject
 from scripts.truth import knowing
-from scripts.truth.knowing import Figures, Loops
+from scripts.truth.knowing import Figures, Loops, Slowdown
 
 SCALES = ((1, 2, 4, 8), (1, 2, 3, 4, 6), (1, 2, 4, 6, 8))
 KINDS = (
@@ -62,7 +62,7 @@ class Case:
     mixed: bool
     limits: GridLimits
     figures: tuple[Figures, ...]
-    slowdown: float | None
+    slowdown: Slowdown | None
     queue_cap: int | None
     reject: Reject
     error_share: float
@@ -88,7 +88,7 @@ def draw(number: int) -> Case:
     settings = dice.choice(SCALES)
     classes = _classes(dice)
     mixed = len(classes) > 1 and dice.random() < 0.7
-    profile = _profile(dice, settings, classes)
+    profile = _profile(dice, settings)
     seed = 77_000 + number
     loops = [knowing.loops(profile, classes, n, mixed=mixed, seed=seed) for n in settings]
     place = dice.randrange(len(settings) - 1)
@@ -102,7 +102,7 @@ def draw(number: int) -> Case:
     error_share = dice.uniform(0.025, 0.045) if kind == "errors" else 0.0
     production = dice.choice(("", "alike", "alike", "wider", "longer"))
     terms = ObjectiveTerms(
-        max_slowdown=(slowdown or 2.0) * dice.choice((0.6, 1.6, 1.6, 1.6)), retry=dice.choice(RETRIES),
+        max_slowdown=(slowdown.ratio if slowdown else 2.0) * dice.choice((0.6, 1.6, 1.6, 1.6)), retry=dice.choice(RETRIES),
         production=_production(production, classes), published=dice.choice(PUBLISHED),
     )  # fmt: skip
     limits = GridLimits(classes={name: ClassLimits(e2e_s=s) for name, s in limits_s.items()}, terms=terms)
@@ -137,7 +137,7 @@ def _around(median: float, sigma: float) -> Lognormal:
     return Lognormal(median=median, sigma=sigma, low=low, high=high)
 
 
-def _profile(dice: random.Random, settings: Sequence[int], classes: Sequence[ClassPlan]) -> Profile:
+def _profile(dice: random.Random, settings: Sequence[int]) -> Profile:
     """One sequence alone does 40 to 100 tokens a second; up to the knee more of them do more, beyond it none."""
     alone, knee, power = dice.uniform(40, 100), dice.choice(settings[1:]), dice.uniform(0.55, 0.85)
     curve = tuple((n, alone * min(n, knee) ** power) for n in range(1, 17))

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.engine import lengths
 from benchmarks.engine.plan import ClassPlan
 from benchmarks.simulator.server import Reject
-from scripts.truth.cases import Case
+from scripts.truth.cases import LONG_CLIENTS, Case
 from scripts.truth.knowing import Figures
 
 NEAR = 0.02
@@ -47,8 +47,8 @@ class Causes:
         return bool(self.sure or self.perhaps)
 
 
-def causes_of(case: Case, figures: Figures) -> Causes:
-    """Of one setting, without what belongs to the whole deployment."""
+def of_load(case: Case, figures: Figures) -> Causes:
+    """Of one setting, by its own load alone."""
     sure, perhaps = set[str](), set[str]()
 
     def held(name: str, value: float, limit: float, near: float) -> None:
@@ -74,31 +74,34 @@ def causes_of(case: Case, figures: Figures) -> Causes:
     return Causes(frozenset(sure), frozenset(perhaps - sure))
 
 
-def of_deployment(case: Case) -> Causes:
-    """What the behaviour probes find, whatever the setting."""
-    sure, perhaps = set[str](), set[str]()
+def probed_at(case: Case) -> int:
+    """Behaviour probes run at the highest setting that its own load does not rule out."""
+    fit = [f.setting for f in case.figures if of_load(case, f).may_be_safe]
+    return max(fit, default=min(case.settings))
+
+
+def causes_of(case: Case, figures: Figures) -> Causes:
+    """Of one setting, with what the behaviour probes find. Overload is the deployment's, whatever the setting; unfair is
+    what happens with as many in flight as the fairness probe has, or more."""
+    own = of_load(case, figures)
+    sure, perhaps = set(own.sure), set(own.perhaps)
     if "overload" in case.probes and case.queue_cap is None:
         sure.add(OVERLOAD)
-    elif "overload" in case.probes and case.reject is Reject.IN_STREAM:
-        perhaps.add(OVERLOAD)  # refused at once and without Retry-After: how strictly that is taken is the judge's
-    if "fairness" in case.probes and case.slowdown is not None:
+    probed = min(1 + LONG_CLIENTS, probed_at(case))
+    if "fairness" in case.probes and case.slowdown is not None and figures.setting >= probed:
         limit = case.limits.terms.max_slowdown
-        if case.slowdown > limit * (1 + NEAR_SLOWDOWN):
+        if case.slowdown.ratio > limit * (1 + NEAR_SLOWDOWN):
             sure.add(FAIRNESS)
-        elif case.slowdown > limit * (1 - NEAR_SLOWDOWN):
+        elif case.slowdown.ratio > limit * (1 - NEAR_SLOWDOWN):
             perhaps.add(FAIRNESS)
-    return Causes(frozenset(sure), frozenset(perhaps))
+    return Causes(frozenset(sure), frozenset(perhaps - sure))
 
 
 def choices(case: Case) -> frozenset[int | None]:
     """Every setting that may be chosen; None is that no setting is safe."""
-    whole = of_deployment(case)
-    if not whole.may_be_safe:
-        return frozenset({None})
     each = [causes_of(case, figures) for figures in case.figures]
     branches = product(*[(True, False) if c.perhaps and not c.sure else (not c.sure,) for c in each])
-    found = {_lowest(case.figures, safe, knee) for safe in branches for knee in KNEES}
-    return frozenset(found | ({None} if whole.perhaps else set()))
+    return frozenset(_lowest(case.figures, safe, knee) for safe in branches for knee in KNEES)
 
 
 def _lowest(figures: Sequence[Figures], safe: Iterable[bool], knee: float) -> int | None:
@@ -113,8 +116,7 @@ def limiting(case: Case, chosen: int | None) -> Causes:
     place = 0 if chosen is None else settings.index(chosen) + 1
     if place >= len(settings):
         return Causes(frozenset(), frozenset())
-    own, whole = causes_of(case, case.figures[place]), of_deployment(case)
-    return Causes(own.sure | whole.sure, own.perhaps | whole.perhaps)
+    return causes_of(case, case.figures[place])
 
 
 def findings(case: Case, chosen: int | None) -> tuple[Words, ...]:
@@ -124,9 +126,9 @@ def findings(case: Case, chosen: int | None) -> tuple[Words, ...]:
     found[AVERAGE] = _average(case)
     found[UNBOUNDED] = _unbounded(case)
     found[BLOCKING] = _blocking(case)
-    found[MEMORY] = _memory(case, chosen)
+    found[MEMORY] = _memory(case)
     found[RETRIES] = _retries(case)
-    found[TOKENS] = frozenset({FOUND if "tokens/s" in case.limits.terms.published else WATCH})
+    found[TOKENS] = _tokens(case, chosen)
     return tuple(found)
 
 
@@ -148,7 +150,8 @@ def _lengths(case: Case) -> Words:
 def _average(case: Case) -> Words:
     """The objective has its percentile, so only what is published can have none. How many requests a percentile rests on
     is the judge's to count, so it may ask for more."""
-    if "average" in case.limits.terms.published:
+    published = case.limits.terms.published
+    if published and not published.startswith("p95"):
         return frozenset({FOUND})
     return frozenset({NOT_FOUND, WATCH})
 
@@ -162,28 +165,46 @@ def _unbounded(case: Case) -> Words:
 
 
 def _blocking(case: Case) -> Words:
-    if case.slowdown is None or "fairness" not in case.probes:
+    """By the ratio, and by the objective of the short class where only long ones take it beyond."""
+    slow = case.slowdown
+    if slow is None or "fairness" not in case.probes:
         return frozenset({NOT_TESTED})
-    words = {
-        word for low, high, word in ((0.0, 1.3, NOT_FOUND), (1.3, 2.0, WATCH), (2.0, np.inf, FOUND))
-        if low * (1 - NEAR_SLOWDOWN) < case.slowdown < high * (1 + NEAR_SLOWDOWN)
-    }  # fmt: skip
+    limit_s = case.limits.classes[slow.class_name].e2e_s or np.inf
+    near = 1 + NEAR_SLOWDOWN
+    if slow.beside_s > limit_s * near and slow.alone_s * near < limit_s:
+        return frozenset({FOUND})
+    bands = ((0.0, 1.3, NOT_FOUND), (1.3, 2.0, WATCH), (2.0, np.inf, FOUND))
+    words = {word for low, high, word in bands if low / near < slow.ratio < high * near}
+    if slow.beside_s * near > limit_s > slow.alone_s / near:
+        words.add(FOUND)
     return frozenset(words)
 
 
-def _memory(case: Case, chosen: int | None) -> Words:
-    """At the setting that is chosen; where none is, at any."""
-    if case.geometry == "unknown":
-        own = [causes_of(case, f) for f in case.figures if chosen in (None, f.setting)]
-        moved = any(KV in c.sure for c in own)
-        return frozenset({NOT_TESTED, FOUND} if moved else {NOT_TESTED})
-    looked = [f for f in case.figures if chosen in (None, f.setting)]
-    bound = any(f.setting * longest_tokens(case.classes) > case.profile.kv_tokens for f in looked)
-    moved = [causes_of(case, f) for f in looked]
-    if bound or any(KV in c.sure for c in moved):
+def _memory(case: Case) -> Words:
+    """Found wherever it is true of a setting that was measured."""
+    causes = [of_load(case, f) for f in case.figures]
+    known = case.geometry != "unknown"
+    fit = case.profile.kv_tokens // longest_tokens(case.classes)
+    over = known and any(min(f.setting, case.profile.active_sequences) > fit for f in case.figures)
+    if over or any(KV in c.sure for c in causes):
         return frozenset({FOUND})
-    words = {WATCH if case.geometry == "wrong" else NOT_FOUND}
-    return frozenset(words | ({FOUND} if any(KV in c.perhaps for c in moved) else set()))
+    word = {"known": NOT_FOUND, "wrong": WATCH, "unknown": NOT_TESTED}[case.geometry]
+    return frozenset({word} | ({FOUND} if any(KV in c.perhaps for c in causes) else set()))
+
+
+def _tokens(case: Case, chosen: int | None) -> Words:
+    """Without a chosen setting, of the one that a race for tokens would choose."""
+    if "tokens/s" in case.limits.terms.published:
+        return frozenset({FOUND})
+    fastest = max(f.per_s for f in case.figures)
+    looked = [f for f in case.figures if f.setting == chosen or (chosen is None and f.per_s > (1 - NEAR) * fastest)]
+    best = max(f.good_per_s for f in case.figures)
+    words = set()
+    for one in looked:
+        late = one.good_per_s < 0.8 * one.per_s
+        raced = one.per_s > (1 - NEAR) * fastest and one.good_per_s < 0.95 * best
+        words.add(FOUND if late or raced else WATCH)
+    return frozenset(words)
 
 
 def _retries(case: Case) -> Words:
@@ -199,9 +220,9 @@ def _retries(case: Case) -> Words:
 
 
 def longest_tokens(classes: Sequence[ClassPlan]) -> int:
-    """Prompt and answer of the longest request that can be drawn."""
+    """Prompt and answer, both at p99, of the longest class."""
     return max(
-        round(lengths.quantile(c.prompt_tokens, 0.999) + lengths.quantile(c.output_tokens, 0.999)) for c in classes
+        round(lengths.quantile(c.prompt_tokens, 0.99) + lengths.quantile(c.output_tokens, 0.99)) for c in classes
     )
 
 

@@ -99,9 +99,11 @@ def closed_loop(
 
 @dataclass(frozen=True)
 class Figures:
-    """What is true at one setting. `kv_peak_tokens` of all sequences together; `temperature_c` once it has settled."""
+    """What is true at one setting: answers and good answers a second, `kv_peak_tokens` of all sequences together,
+    `temperature_c` once it has settled."""
 
     setting: int
+    per_s: float
     good_per_s: float
     p95_s: Mapping[str, float]
     vram_share: float
@@ -163,6 +165,7 @@ def figures(profile: Profile, found: Loops, limits_s: Mapping[str, float]) -> Fi
     """What `found` comes to on the profile's card, under these limits."""
     return Figures(
         setting=found.setting,
+        per_s=found.good_per_s({}),
         good_per_s=found.good_per_s(limits_s),
         p95_s={c.name: found.p95_s(c.name) for c in found.classes},
         vram_share=vram_share(profile, found.setting, found.kv_peak_tokens),
@@ -189,14 +192,29 @@ def settled_c(profile: Profile, setting: int) -> float:
     return profile.card.ambient_c + power_w * profile.card.rise_c_per_w
 
 
-def slowdown(profile: Profile, classes: Sequence[ClassPlan], *, long_clients: int, seed: int) -> float:
-    """p95 of the shortest class beside `long_clients` that keep asking the longest, over its p95 alone; one short client."""
+@dataclass(frozen=True)
+class Slowdown:
+    """p95 of the shortest class, by one client alone and beside clients that keep asking the longest."""
+
+    class_name: str
+    alone_s: float
+    beside_s: float
+
+    @property
+    def ratio(self) -> float:
+        return self.beside_s / self.alone_s
+
+
+def slowdown(profile: Profile, classes: Sequence[ClassPlan], *, long_clients: int, seed: int) -> Slowdown | None:
+    """None with one class."""
+    if len(classes) < 2:
+        return None
     ordered = sorted(classes, key=_tokens)
     short, long = ordered[0], ordered[-1]
     alone = closed_loop(profile, [Client([short])], requests=LEAST_OF_A_CLASS, seed=seed)
     crowd = [Client([short]), *[Client([long])] * long_clients]
     beside = closed_loop(profile, crowd, requests=REQUESTS // 2, seed=seed)
-    return beside.p95_s(short.name) / alone.p95_s(short.name)
+    return Slowdown(short.name, alone.p95_s(short.name), beside.p95_s(short.name))
 
 
 def _tokens(one: ClassPlan) -> float:

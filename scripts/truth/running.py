@@ -61,7 +61,7 @@ class Readings:
 
 
 def run(plan: CellPlan, options: Options) -> Columns:
-    """The cell's columns, from the log that the engine wrote. Whatever the plan says of a unix socket, this is the runtime's own."""
+    """The cell's columns, from the log that the engine wrote. The plan's target is the runtime's socket."""
     with tempfile.TemporaryDirectory(prefix="headroom-truth-") as folder, virtual.clock() as clock:
         socket, log = Path(folder) / "runtime", Path(folder) / "log"
         plan = replace(plan, connect=Connect(unix_socket=str(socket)))
