@@ -299,7 +299,19 @@ def _start(request: HttpRequest, who: Person) -> dict[str, Any]:
     if mode_called(chosen.get("mode", base.get("mode"))) != mode_called(base.get("mode")):
         # Settings of one way of loading mean nothing in another.
         base = {name: value for name, value in base.items() if name not in ("setting_values", "other_settings")}
-    return {**base, **chosen}
+    return {**base, **chosen, **_asked_settings(request.GET.get("settings", ""), chosen.get("mode", base.get("mode")))}
+
+
+def _asked_settings(text: str, mode: Any) -> dict[str, Any]:
+    """The settings that a link asks for, split as the form has them; nothing where it asks for none."""
+    asked = sorted({int(part) for part in text.split(",") if part.isdecimal() and len(part) <= 6} - {0})
+    if not asked:
+        return {}
+    offered = OFFERED[mode_called(mode)]
+    return {
+        "setting_values": [str(one) for one in asked if one in offered],
+        "other_settings": ", ".join(str(one) for one in asked if one not in offered),
+    }
 
 
 def _from_grid(grid: Grid, who: Person) -> dict[str, Any]:

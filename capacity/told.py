@@ -49,6 +49,7 @@ def lengths_of(found: GridEvidence) -> LengthFacts | None:
         p90_tokens=at_share(prompts, 0.90),
         p95_tokens=at_share(prompts, 0.95),
         longest_tokens=max(tokens for tokens, _ in prompts),
+        longest_output_tokens=max(quantile(one.output_tokens, 1.0) for one in classes),
         repeated_share=_repeated(classes),
         cached_share=_cached(found),
         declared_prefix_share=workload.shared_prefix_share,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from benchmarks.engine.summary_types import CellSummary, Gauge
+from benchmarks.engine.terms import Outcome
 from benchmarks.stats.estimates import Share
 from benchmarks.stats.quantiles import GATE_ALPHA, binomial_at_most, needed_for_bound
 from capacity.assessment import accounting, latency
@@ -28,6 +29,8 @@ from capacity.assessment.facts import (
 from capacity.assessment.verdict import Answer, Gate, Memory
 
 MAX_HOST_MEMORY_SHARE = 0.90
+NO_FAILURE = frozenset({Outcome.OK, Outcome.REJECTED, Outcome.CANCELLED, Outcome.UNFINISHED})
+"""Outcomes that no overflow of the KV cache can be behind."""
 GIB = 1024.0**3
 BY_CONSTRUCTION = "Judged by construction: the right number of words, all of the vocabulary."
 
@@ -46,7 +49,7 @@ def gates_of(facts: GridFacts, cells: Sequence[CellFact]) -> list[Gate]:
         host_memory(measured),
         temperature(facts, measured),
         *power(facts, measured),
-        preemptions(measured),
+        preemptions(measured, facts.memory.substitute),
         complete,
         accounting.conservation(measured),
         accounting.prompts(measured),
@@ -158,11 +161,11 @@ def vram(facts: GridFacts, cells: Sequence[CellFact]) -> Gate:
         )
     if facts.has_gpu is False:
         return replace(blank, answer=Answer.NOT_APPLICABLE, reason="This host has no GPU.")
-    substitute = peak(cells, RUNTIME_RAM)
-    instead = f" Host RAM of the runtime stands in: {substitute / GIB:.2f} GiB at its peak." if substitute else ""
+    resident = peak(cells, RUNTIME_RAM)
     return replace(
         blank,
-        reason=f"Nothing reported VRAM.{instead}{_why(cells, VRAM_USED)}",
+        reason=f"Nothing reported VRAM.{_why(cells, VRAM_USED)}",
+        substitute=f"Host RAM of the runtime, {resident / GIB:.2f} GiB at its peak." if resident else "",
         remedy="Give the runtime a GPU metrics address, or run the worker on the GPU host.",
     )
 
@@ -210,12 +213,14 @@ def power(facts: GridFacts, cells: Sequence[CellFact]) -> list[Gate]:
     return [replace(blank, reason=f"Nothing reported a GPU's power.{_why(cells, POWER)}")]
 
 
-def preemptions(cells: Sequence[CellFact]) -> Gate:
-    """The counter must not move in any window."""
+def preemptions(cells: Sequence[CellFact], told_by: str = "") -> Gate:
+    """The counter must not move in any window. `told_by` says by what an overflow shows where the runtime counts none;
+    that stands in only where no request failed, for else it may have been one."""
     blank = Gate(key="preemptions", title="KV preemptions", answer=Answer.NOT_REPORTED, reason="", cells=_ids(cells))
     found = [g for s in _summaries(cells) for g in s.gauges if g.name == PREEMPTIONS]
     if not found:
-        return replace(blank, reason=f"The runtime reports no preemptions.{_why(cells, PREEMPTIONS)}")
+        reason = f"The runtime reports no preemptions.{_why(cells, PREEMPTIONS)}"
+        return replace(blank, reason=reason, substitute=_no_overflow(cells, told_by))
     moved = sum(_preempted(summary) for summary in _summaries(cells))
     if moved > 0:
         reason = f"The runtime took the KV cache away from {moved:.0f} running sequences."
@@ -226,6 +231,12 @@ def preemptions(cells: Sequence[CellFact]) -> Gate:
             remedy="Keep fewer sequences active, or give the KV cache more room.",
         )
     return replace(blank, answer=Answer.HOLDS, reason="No sequence lost its KV cache.")
+
+
+def _no_overflow(cells: Sequence[CellFact], told_by: str) -> str:
+    outcomes = [pair for s in _summaries(cells) for pair in s.outcomes.items()]
+    failed = sum(count for name, count in outcomes if name not in NO_FAILURE)
+    return f"{told_by} None of {sum(count for _, count in outcomes)} requests failed." if told_by and not failed else ""
 
 
 def _preempted(summary: CellSummary) -> float:

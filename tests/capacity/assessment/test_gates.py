@@ -62,7 +62,8 @@ def test_a_declared_total_stands_in_for_one_that_was_not_read() -> None:
 def test_unread_vram_names_its_substitute() -> None:
     cell = cell_of(made.gauge("runtime_rss_bytes", 3 * GIB))
     gate = gates.vram(facts_for(cell, has_gpu=True), [cell])
-    assert "Host RAM of the runtime stands in: 3.00 GiB" in gate.reason
+    assert gate.substitute == "Host RAM of the runtime, 3.00 GiB at its peak."
+    assert not gate.caps_grade
 
 
 @pytest.mark.parametrize(("share", "answer"), [(0.90, Answer.HOLDS), (0.901, Answer.FAILS)])
@@ -97,8 +98,13 @@ def test_only_a_moving_preemption_counter_fails(low: float, peak: float, answer:
     assert gates.preemptions([cell_of(made.gauge("runtime_preemptions_total", peak, low=low))]).answer == answer
 
 
-def test_preemptions_that_the_runtime_does_not_count_are_not_reported() -> None:
-    assert gates.preemptions([cell_of()]).answer == Answer.NOT_REPORTED
+@pytest.mark.parametrize(("told_by", "failed", "caps"), [("", 0, True), ("It fails.", 0, False), ("It fails.", 1, True)])
+def test_uncounted_preemptions_cap_the_grade_unless_overflows_show_elsewhere_and_none_did(
+    told_by: str, failed: int, caps: bool
+) -> None:
+    gate = gates.preemptions([cell_of(failed=failed)], told_by)
+    assert (gate.answer, gate.caps_grade) == (Answer.NOT_REPORTED, caps)
+    assert ("None of 100 requests failed" in gate.substitute) is not caps
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,39 @@
+"""The policy of a grid's recommended setting as CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+
+from capacity.exports import Value, escaped
+from capacity.queries import Result, provenance
+
+COLUMNS = (
+    "grid", "grid_name", "simulated", "hardware", "runtime", "model", "room", "power", "date", "method_version", "setting",
+    "control", "title", "value", "number", "unit", "words", "source",
+)  # fmt: skip
+
+
+def as_csv(result: Result) -> str:
+    """UTF-8 text with a header line and CRLF ends; a row for each control, none without a recommended setting."""
+    rows = [{name: escaped(value) for name, value in row.items()} for row in _rows(result)]
+    return pd.DataFrame(rows, columns=COLUMNS, dtype=object).to_csv(index=False, lineterminator="\r\n")
+
+
+def as_json(result: Result) -> str:
+    """An object with `rows`, the same columns as the CSV."""
+    return json.dumps({"rows": _rows(result)}, ensure_ascii=False, allow_nan=False)
+
+
+def _rows(result: Result) -> list[dict[str, Value]]:
+    found, grid, verdict = provenance(result.evidence), result.evidence.grid, result.verdict
+    rows = []
+    for line in verdict.policy:
+        values: tuple[Value, ...] = (
+            grid.pk, grid.name, found.simulated, found.hardware, found.runtime, found.model, found.room, found.power,
+            found.date, verdict.method_version, verdict.recommended, line.key, line.title, line.value, line.number,
+            line.unit, line.words, line.source,
+        )  # fmt: skip
+        rows.append(dict(zip(COLUMNS, values, strict=True)))
+    return rows
