@@ -36,6 +36,7 @@ from capacity.assessment.knee import knee
 from capacity.assessment.verdict import (
     METHOD_VERSION,
     Answer,
+    BatchVerdict,
     ClassRow,
     Confirmation,
     Finding,
@@ -63,8 +64,11 @@ def judge(facts: GridFacts) -> Verdict:
     return _verdict(facts, rows, kind=Kind.RECOMMENDED, found=found)
 
 
-def unjudged(facts: GridFacts, *, heading: str, summary: str, closed_loop: bool) -> Verdict:
-    """The verdict on a grid whose way of loading this method does not judge: no rows, so nothing can be proposed."""
+def unjudged(
+    facts: GridFacts, *, heading: str, summary: str, closed_loop: bool, batch: BatchVerdict | None = None
+) -> Verdict:
+    """The verdict on a grid whose way of loading this method does not judge: no rows, so nothing can be proposed. A static
+    batch is held to its window all the same."""
     not_tested = words.NOT_TESTED if closed_loop else words.NOT_TESTED_IN_ANY_LOOP
     return Verdict(
         method_version=METHOD_VERSION,
@@ -85,6 +89,7 @@ def unjudged(facts: GridFacts, *, heading: str, summary: str, closed_loop: bool)
         cautions=tuple(accounting.short_answers(facts.cells)),
         rate_words="",
         simulated=facts.simulated,
+        batch=batch,
     )
 
 
@@ -145,10 +150,11 @@ def rubric_at(facts: GridFacts, verdict: Verdict, setting: int) -> Rubric:
 
 
 def _graded(
-    facts: GridFacts, rows: tuple[SettingRow, ...], chosen: SettingRow | None, confirmed: Confirmation | None
-) -> tuple[tuple[Finding, ...], Rubric]:
+    facts: GridFacts, rows: tuple[SettingRow, ...], chosen: SettingRow | None, confirmed: Confirmation | None,
+    by: Knee | None = None,
+) -> tuple[tuple[Finding, ...], Rubric]:  # fmt: skip
     findings = diagnosis.findings(facts, rows, chosen)
-    return findings, rubric.rubric(facts, rows, chosen, confirmed, findings)
+    return findings, rubric.rubric(facts, rows, chosen, confirmed, findings, by)
 
 
 def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, found: Knee | None = None) -> Verdict:
@@ -157,7 +163,7 @@ def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, foun
     room = headroom(facts, chosen) if chosen else None
     cap = queueing.queue_cap(facts, chosen, room) if chosen and room else None
     confirmed = confirm.confirmation(facts, chosen, room, cap) if chosen and room else None
-    findings, graded = _graded(facts, rows, chosen, confirmed)
+    findings, graded = _graded(facts, rows, chosen, confirmed, found)
     return Verdict(
         method_version=METHOD_VERSION,
         kind=kind,
@@ -213,7 +219,7 @@ def _reasons(
     rows: Sequence[SettingRow], chosen: SettingRow | None, room: Headroom | None, found: Knee | None
 ) -> tuple[str, ...]:
     if chosen is None:
-        return tuple(words.refused(row) for row in rows if any(r.cells for r in rows))
+        return tuple(words.none_safe(rows)) if any(row.cells for row in rows) else ()
     return words.reasons(chosen, found.words if found and found.compared else "", room)
 
 

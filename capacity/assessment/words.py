@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isinf
 
-from capacity.assessment.verdict import Answer, ClassRow, Gate, Headroom, Kind, Reserve, SettingRow
+from msgspec.structs import replace
+
+from capacity.assessment.verdict import Answer, ClassRow, Gate, Headroom, Kind, Reserve, SettingRow, Stage
 
 NOT_TESTED = (
     "Overload: what happens beyond the recommended rate, and whether excess requests are refused clearly.",
@@ -55,12 +57,30 @@ def summary(kind: Kind, chosen: SettingRow | None, rows: Sequence[SettingRow]) -
     if kind == Kind.NOT_MEASURED:
         return "No cell has finished. What is measured will stand here as it comes."
     if chosen is None:
-        return " ".join(refused(row) for row in rows)
+        return " ".join(none_safe(rows))
     above = next((row for row in rows if row.setting > chosen.setting), None)
     if above is None:
         return f"{chosen.setting} is the highest setting that was tested; what lies above it is not known."
     change = against(above, chosen)
     return " ".join([*change, first_reason(above)]).strip() if change else refused(above)
+
+
+def none_safe(rows: Sequence[SettingRow]) -> list[str]:
+    """Why no setting is safe: what a probe found of the deployment once, with its remedy, then what else each row fails."""
+    measured = [row for row in rows if row.cells]
+    failing = [{g.key: g for g in row.gates if g.answer == Answer.FAILS and g.stage == Stage.GRADE} for row in measured]
+    shared = set.intersection(*(set(gates) for gates in failing)) if failing else set()
+    told = []
+    for key in (key for key in failing[0] if key in shared) if failing else ():
+        plainest = min((gates[key] for gates in failing), key=lambda gate: len(gate.reason))
+        told.append(f"At every setting: {plainest.reason} {plainest.remedy}".strip())
+    left = [replace(row, reasons=_but(row, shared)) for row in rows]
+    return told + [refused(row) for row in left if row.reasons or not shared]
+
+
+def _but(row: SettingRow, shared: set[str]) -> tuple[str, ...]:
+    said = {gate.reason for gate in row.gates if gate.key in shared}
+    return tuple(reason for reason in row.reasons if reason not in said)
 
 
 def reasons(chosen: SettingRow, knee: str, room: Headroom | None) -> tuple[str, ...]:
