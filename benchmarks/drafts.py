@@ -52,6 +52,15 @@ class RoomConditions:
 
 
 @dataclass(frozen=True, slots=True)
+class Confirms:
+    """The closed-loop grid whose setting an open loop shall confirm, through a queue in which `queue_cap` may wait."""
+
+    grid: Grid
+    setting: int
+    queue_cap: int
+
+
+@dataclass(frozen=True, slots=True)
 class GridSpec:
     """What shall be measured. `objective_digest` and `objective_set_at` prove that the objective came first."""
 
@@ -72,6 +81,7 @@ class GridSpec:
     probes: Sequence[Probe] = ()
     on_guard: str = "cancel"
     managed: bool = False
+    confirms: Confirms | None = None
 
 
 def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Grid:
@@ -106,6 +116,9 @@ def draft_grid(*, spec: GridSpec, drawn_by: AbstractBaseUser, reason: str) -> Gr
             drawn_by_id=drawn_by.pk,
             declared=queries.declared_of(spec.runtime.hardware),
             simulated=spec.runtime.simulated,
+            confirms=spec.confirms.grid if spec.confirms else None,
+            confirms_setting=spec.confirms.setting if spec.confirms else None,
+            confirms_queue_cap=spec.confirms.queue_cap if spec.confirms else None,
         )
         grid.digest = queries.digest_of_grid(grid)
         grid.save()
@@ -163,6 +176,8 @@ def _check(spec: GridSpec) -> None:
     known = set(spec.workload.classes.values_list("name", flat=True))
     if wrong := mode_words.fault(spec.load, spec.setting_values) or _mode_fault(spec):
         raise DraftRefused(wrong)
+    if spec.confirms and (wrong := _confirms_fault(spec, spec.confirms)):
+        raise DraftRefused(wrong)
     if spec.managed and (wrong := managed_fault(spec.load, spec.runtime, spec.setting_values)):
         raise DraftRefused(wrong)
     if not spec.class_names:
@@ -192,6 +207,28 @@ def _mode_fault(spec: GridSpec) -> str | None:
             return _replay_fault(spec, max(spec.setting_values))
         case MicroTerms(arrivals=ArrivalKind.REPLAY, arrivals_per_min=rate_per_min):
             return _replay_fault(spec, rate_per_min)
+    return None
+
+
+def _confirms_fault(spec: GridSpec, confirmed: Confirms) -> str | None:
+    """What keeps the grid from confirming another: it must be an open loop of the mix, on the same host, of this team."""
+    if not isinstance(spec.load, OpenTerms):
+        return "A setting is confirmed in an open loop, where requests arrive at their own times. Choose it."
+    if confirmed.grid.mode != Mode.CLOSED or confirmed.grid.team_id != spec.team.pk:
+        return "Only a setting of a closed-loop grid of this team can be confirmed."
+    if confirmed.setting not in confirmed.grid.setting_values:
+        return f"Grid {confirmed.grid.pk} has no setting {confirmed.setting} to confirm."
+    if confirmed.grid.hardware_id != spec.runtime.hardware_id:
+        return f"A setting of {confirmed.grid.hardware.slug} is confirmed there. Choose a runtime of that host."
+    if list(spec.class_names) != [MIXED]:
+        return (
+            "A setting is confirmed on the mix of all length classes, as they arrive in production. Choose mixed alone."
+        )
+    if spec.load.max_in_flight <= confirmed.setting + confirmed.queue_cap:
+        return (
+            f"{confirmed.setting} served and {confirmed.queue_cap} waiting fill what the client may have in flight, so "
+            "nobody would be refused. Allow more in flight."
+        )
     return None
 
 

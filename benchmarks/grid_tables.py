@@ -182,7 +182,7 @@ def what_next(grid: Grid, cells: Sequence[Cell]) -> str:
         }  # fmt: skip
     if following.setting == running.setting:
         return _("Next: %(name)s requests, %(at)s.") % {"at": following.stage, "name": following.class_name}
-    guard = mode_guard(grid.mode)
+    guard = mode_guard(grid.mode, confirms=grid.confirms_id is not None)
     slow = (
         _("p95 of every class is at most %(times)g times its objective, ") % {"times": guard.max_p95_over_objective}
         if guard.max_p95_over_objective
@@ -200,7 +200,7 @@ def what_next(grid: Grid, cells: Sequence[Cell]) -> str:
 def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
     """Eight values of the running cell, each with its limit. A behaviour probe is held to the host's limits alone."""
     limits, now = limits_of(grid), cell.progress
-    guard = Guard(max_error_share=None) if cell.probe else Guard()
+    guard = Guard(max_error_share=None) if cell.probe else mode_guard(grid.mode, confirms=grid.confirms_id is not None)
     goal = ClassLimits() if cell.probe else limits.classes.get(cell.class_name, _loosest(limits))
     sent, ok = _number(now.get("finished")), _number(now.get("ok"))
     failed = sent - ok if sent is not None and ok is not None else None

@@ -119,16 +119,22 @@ def _class_plan(row: LengthClass, limits: GridLimits) -> ClassPlan:
     )
 
 
-def mode_guard(mode: str) -> Guard:
+CONFIRMING_ERROR_SHARE = 0.5
+
+
+def mode_guard(mode: str, *, confirms: bool = False) -> Guard:
     """The guard's own rules: a static batch is judged by its completion and a search looks for what is too slow, so
-    neither stops at a p95."""
+    neither stops at a p95. An open loop that confirms a queue cap meets refusals in bursts, as it should: it stops only
+    when half of the last requests failed."""
+    if confirms:
+        return Guard(max_error_share=CONFIRMING_ERROR_SHARE)
     return Guard(max_p95_over_objective=None) if mode in (Mode.STATIC, Mode.SEARCH) else Guard()
 
 
 def _guard(grid: Grid, limits: GridLimits, permit: Permit) -> Guard:
     leave = permit.authorization
     return msgspec.structs.replace(
-        mode_guard(grid.mode),
+        mode_guard(grid.mode, confirms=grid.confirms_id is not None),
         max_vram_share=limits.max_vram_share,
         max_temperature_c=_lower(limits.max_temperature_c, leave.max_temperature_c),
         max_power_w=_lower(limits.max_power_w, leave.max_power_w),

@@ -201,7 +201,8 @@ def _store_evidence(claim: Claim, result: Result) -> None:
 def _hold_back(cell: Cell, summary: CellSummary) -> None:
     """Marks what may not run after this cell: higher settings after a failed gate, its own too after a guard's stop."""
     waiting = load_cells(cell.grid).filter(status__in=claims.WAITING)
-    stage, guard = stage_words(cell.grid.mode, cell.setting), plans.mode_guard(cell.grid.mode)
+    stage = stage_words(cell.grid.mode, cell.setting)
+    guard = plans.mode_guard(cell.grid.mode, confirms=cell.grid.confirms_id is not None)
     stopped = gates.guard_stop(summary, stage)
     refused = stopped or gates.refusal(limits_of(cell.grid), summary, guard, stage)
     if refused is None:

@@ -103,6 +103,10 @@ RULES: tuple[Rule, ...] = (
         "grid_drawer", "benchmarks_grid", "UPDATE", "who drew a grid never changes", changes=("drawn_by_id", "drawn_at")
     ),
     Rule(
+        "grid_confirms", "benchmarks_grid", "UPDATE", "what a grid confirms never changes",
+        changes=("confirms_id", "confirms_setting", "confirms_queue_cap"),
+    ),
+    Rule(
         "grid_probe", "benchmarks_grid", "UPDATE", "what a worker read before the first cell never changes",
         changes=("probe_id",), when="OLD.probe_id IS NOT NULL",
     ),

@@ -2,9 +2,11 @@
 
 import pytest
 
-from benchmarks.drafts import DraftRefused
+from benchmarks.drafts import Confirms, DraftRefused
 from benchmarks.models import Cell, Conditions, Event, Grid
+from benchmarks.plans import mode_guard
 from benchmarks.queries import digest_of_grid
+from benchmarks.records.modes import ClosedTerms, OpenTerms, Terms
 from tests.factories import make_grid, make_limits, make_runtime, make_workload
 
 pytestmark = pytest.mark.django_db
@@ -61,3 +63,51 @@ def test_a_draft_that_cannot_be_measured_is_refused_in_words(fields: dict[str, o
     with pytest.raises(DraftRefused, match=sentence.split(".")[0]):
         make_grid(runtime, make_workload(runtime.team), **fields)  # type: ignore[arg-type]
     assert Grid.objects.count() == 0
+
+
+def confirming(grid: Grid, load: Terms | None = None, *, setting: int = 4, **fields: object) -> Grid:
+    more = {"settings": (60,), "class_names": ["mixed"], "load": load or OpenTerms(max_in_flight=30)} | fields
+    of = Confirms(grid=grid, setting=setting, queue_cap=8)
+    return make_grid(grid.runtime, grid.workload, confirms=of, **more)  # type: ignore[arg-type]
+
+
+def test_an_open_loop_keeps_what_it_confirms_and_its_digest_is_of_the_load_alone() -> None:
+    grid = make_grid()
+    found = confirming(grid)
+    assert (found.confirms, found.confirms_setting, found.confirms_queue_cap) == (grid, 4, 8)
+    plain = make_grid(
+        grid.runtime, grid.workload, settings=(60,), class_names=["mixed"], load=OpenTerms(max_in_flight=30)
+    )
+    assert (found.digest, plain.confirms) == (plain.digest, None)
+    assert list(grid.confirmations.all()) == [found]
+
+
+def test_refusals_in_bursts_do_not_stop_a_confirmation_and_a_server_that_fails_does() -> None:
+    assert mode_guard("open").max_error_share == 0.05
+    assert mode_guard("open", confirms=True).max_error_share == 0.5
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"load": ClosedTerms(), "settings": (4,)}, "confirmed in an open loop"),
+        ({"class_names": ["short"]}, "confirmed on the mix of all length classes"),
+        ({"load": OpenTerms(max_in_flight=12)}, "nobody would be refused"),
+        ({"setting": 3}, "has no setting 3 to confirm"),
+    ],
+)
+def test_what_would_confirm_nothing_is_refused_in_words(fields: dict[str, object], sentence: str) -> None:
+    grid = make_grid()
+    with pytest.raises(DraftRefused, match=sentence):
+        confirming(grid, **fields)  # type: ignore[arg-type]
+
+
+def test_only_the_same_host_and_a_closed_loop_of_the_team_can_be_confirmed() -> None:
+    grid, other = make_grid(), make_runtime()
+    with pytest.raises(DraftRefused, match="Only a setting of a closed-loop grid"):
+        make_grid(
+            other, make_workload(other.team), settings=(60,), class_names=["mixed"], load=OpenTerms(),
+            confirms=Confirms(grid=grid, setting=4, queue_cap=8),
+        )  # fmt: skip
+    with pytest.raises(DraftRefused, match="Only a setting of a closed-loop grid"):
+        confirming(confirming(grid), setting=60)

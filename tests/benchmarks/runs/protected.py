@@ -143,6 +143,10 @@ STATEMENTS: list[tuple[str, str, str | None]] = [
         "UPDATE benchmarks_grid SET drawn_by_id = {other} WHERE id = {draft}",
         "who drew a grid",
     ),
+    *(
+        (f"a draft changes {column}", f"UPDATE benchmarks_grid SET {column} = {value} WHERE id = {{draft}}", "a grid confirms")
+        for column, value in (("confirms_id", "{grid}"), ("confirms_setting", "4"), ("confirms_queue_cap", "8"))
+    ),
     (
         "a measured grid changes its digest",
         "UPDATE benchmarks_grid SET digest = 'x' WHERE id = {grid}",
