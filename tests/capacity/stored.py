@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from benchmarks.engine.summary_types import CellSummary, Gauge
-from benchmarks.models import Attempt, Cell, Evidence, Grid
+from benchmarks.models import Attempt, Cell, Evidence, EvidenceChunk, Grid
+from benchmarks.records.digest import sha256
 from tests.capacity import synthetic as made
 
 STARTED = datetime(2026, 11, 14, 10, 2, tzinfo=UTC)
@@ -44,9 +45,14 @@ def summary_of(
 
 
 def measure(
-    grid: Grid, of: Callable[[Cell], CellSummary] = summary_of, *, settings: Sequence[int] | None = None
+    grid: Grid,
+    of: Callable[[Cell], CellSummary] = summary_of,
+    *,
+    settings: Sequence[int] | None = None,
+    content: Callable[[Cell], bytes] | None = None,
 ) -> Grid:
-    """Fills the cells of these settings (all by default) and ends the grid where none is left."""
+    """Fills the cells of these settings (all by default) and ends the grid where none is left; `content` gives each its
+    evidence."""
     for cell in grid.cells.all():
         if settings is not None and cell.setting not in settings:
             continue
@@ -60,9 +66,13 @@ def measure(
         )
         if leave := grid.authorizations.first():
             Attempt.objects.create(cell_id=cell.pk, number=1, authorization=leave, worker="w", started_at=started)
-        Evidence.objects.create(
-            cell_id=cell.pk, attempt=1, schema_version=1, sha256=f"{cell.pk:064x}", size_bytes=10, requests=20
+        parquet = content(cell) if content else b""
+        digest = sha256(parquet) if parquet else f"{cell.pk:064x}"
+        kept = Evidence.objects.create(
+            cell_id=cell.pk, attempt=1, schema_version=1, sha256=digest, size_bytes=len(parquet) or 10, requests=20
         )
+        if parquet:
+            EvidenceChunk.objects.create(evidence=kept, number=0, content=parquet)
     left = grid.cells.exclude(status="measured").exists()
     Grid.objects.filter(pk=grid.pk).update(status="running" if left else "measured", started_at=STARTED)
     grid.refresh_from_db()
