@@ -28,7 +28,9 @@ from benchmarks.records.modes import (
     requests_of,
 )
 from benchmarks.runtimes import terms
+from capacity.assessment import terms_words
 from capacity.models import Objective
+from capacity.objectives import terms_of
 
 BETWEEN_CELLS_S = 1.0
 _FILLED = (Mode.CLOSED, Mode.STATIC)
@@ -166,10 +168,22 @@ def _ticks(wish: Wish, settings: list[int], *, team_id: int, person_id: int) -> 
         found.append(
             Tick("warn", "No conditions yet. Without them no statement can be signed; they can be added on the grid.")
         )
-    if mode_of(wish.load) != Mode.CLOSED:
+    if mode_of(wish.load) == Mode.STATIC:
+        found.append(_batch(wish.objective))
+    elif mode_of(wish.load) != Mode.CLOSED:
         found.append(Tick("info", "Measured and shown, not judged yet: no recommendation and no statement come of it."))
     found.append(_authorizer(team_id, person_id))
     return found
+
+
+def _batch(objective: Objective | None) -> Tick:
+    """Whether the time of a static batch will be held to anything."""
+    asked = terms_of(objective).batch if objective is not None else None
+    if asked is None:
+        said = "The objective says nothing of a batch: set its items and window, or the time is held to nothing"
+        return Tick("warn", f"{said}; no recommendation and no statement come of it either way.")
+    said = f"Held to its window: {terms_words.batch(asked)}"
+    return Tick("info", f"{said}; no recommendation and no statement come of it.")
 
 
 def _refused(wish: Wish) -> list[Tick]:

@@ -15,10 +15,11 @@ from benchmarks.records import search_answer
 from benchmarks.records.modes import Mode
 from benchmarks.runtimes.terms import queue_is_bounded
 from capacity import told
+from capacity.assessment.batch import batch
 from capacity.assessment.choose import judge, unjudged
 from capacity.assessment.facts import CellFact, ConditionFacts, GridFacts, ProbeFact
 from capacity.assessment.policy import as_arguments
-from capacity.assessment.verdict import Verdict
+from capacity.assessment.verdict import BatchVerdict, Verdict
 from capacity.models import Choice
 
 GIB = 1024**3
@@ -64,7 +65,8 @@ def result_of(grid: Grid) -> Result:
 
 
 def verdict_on(found: GridEvidence, facts: GridFacts) -> Verdict:
-    """The judge's word on closed-loop grids; of every other way of loading, that it is measured and not yet judged."""
+    """The judge's word on closed-loop grids; whether a static batch is done in its window; of every other way of loading,
+    that it is measured and not yet judged."""
     grid = found.grid
     if grid.mode == Mode.CLOSED:
         return judge(facts)
@@ -77,13 +79,18 @@ def verdict_on(found: GridEvidence, facts: GridFacts) -> Verdict:
     else:
         heading = f"{grid.words.name}: not measured yet"
     judged_by = grid.words.judged_by
-    return unjudged(
-        facts,
-        heading=heading,
-        summary=f"This way of loading is measured and not yet judged, so no setting is recommended. What it is held to: "
-        f"{judged_by[0].lower()}{judged_by[1:]}.",
-        closed_loop=grid.mode == Mode.SEARCH,
+    summary = (
+        "This way of loading is measured and not yet judged, so no setting is recommended. What it is held to: "
+        f"{judged_by[0].lower()}{judged_by[1:]}."
     )
+    held = _held(found, facts) if grid.mode == Mode.STATIC and done else None
+    if held is not None and held.heading:
+        heading, summary = held.heading, held.words
+    return unjudged(facts, heading=heading, summary=summary, closed_loop=grid.mode == Mode.SEARCH, batch=held)
+
+
+def _held(found: GridEvidence, facts: GridFacts) -> BatchVerdict:
+    return batch(facts, found.conditions[0].power_source if found.conditions else "")
 
 
 def facts_of(grid: Grid) -> GridFacts:

@@ -95,9 +95,7 @@ def row_of(facts: GridFacts, terms: BatchTerms, setting: int, power: str = "") -
     )  # fmt: skip
     found = runs(facts, cells)
     if not found:
-        return replace(
-            blank, words=_first(checked) or "No run of this batch size has ended.", remedy="Run the missing cells."
-        )
+        return _untimed(blank, checked, cells)
     timed = _timed(blank, terms, pace(found), in_flight(cells, terms))
     timed = replace(
         timed,
@@ -161,6 +159,16 @@ def more_runs(spread_s: float, margin_s: float, k: int) -> int | None:
         if t_quantile(wanted - 1, ONE_SIDED) * spread_s * sqrt(1 + 1 / wanted) <= margin_s:
             return wanted - k
     return None
+
+
+def _untimed(blank: BatchRow, checked: Sequence[Gate], cells: Sequence[CellFact]) -> BatchRow:
+    """No run of it ended with all its items: a failure where one was stopped, else not tested."""
+    wrong = next((gate for gate in checked if gate.answer == Answer.FAILS), None)
+    left = [c.summary.static_batch for c in cells if c.summary is not None and c.summary.static_batch is not None]
+    words = wrong.reason if wrong else _first(checked) or "No run of this batch size has ended."
+    words += "".join(f" {part.open:,} of {part.items:,} items were not begun." for part in left if part.open)
+    remedy = "Go on with it, or run it again: the ledger knows what is done." if left else "Run the missing cells."
+    return replace(blank, answer=Answer.FAILS if wrong else Answer.NOT_TESTED, words=words, remedy=remedy)
 
 
 def _timed(blank: BatchRow, terms: BatchTerms, found: Pace, again: int) -> BatchRow:

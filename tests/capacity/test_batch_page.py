@@ -1,0 +1,114 @@
+"""A grid of static batches on its page: from the engine's own frames through the database to a time of day."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from msgspec.structs import replace
+
+from benchmarks.engine.columns import from_frames
+from benchmarks.engine.load import StaticBatch
+from benchmarks.engine.plan import BatchTerms, ObjectiveTerms
+from benchmarks.engine.summary import summarise
+from benchmarks.engine.summary_types import CellSummary
+from benchmarks.engine.terms import End, Window
+from benchmarks.models import Cell, Grid, Role
+from benchmarks.records.modes import StaticTerms
+from capacity.assessment.verdict import Answer, Kind
+from capacity.queries import result_of
+from tests import factories
+from tests.benchmarks.engine.plans import MS, S, a_header, a_plan, a_record
+from tests.capacity import stored
+from tests.capacity import synthetic as made
+
+pytestmark = pytest.mark.django_db
+ITEMS, SIZE = 200, 8
+NIGHT = BatchTerms(
+    items=100_000,
+    window_start="22:00",
+    window_end="06:00",
+    latest_finish="05:30",
+    outage_s=1800.0,
+    power_expected="grid",
+)
+TIMES = (
+    "t_scheduled_ns",
+    "t_sent_ns",
+    "t_headers_ns",
+    "t_first_ns",
+    "t_answer_ns",
+    "t_last_ns",
+    "t_end_ns",
+    "t_closed_ns",
+)
+
+
+def by_the_engine(round_ms: int) -> CellSummary:
+    """200 items in rounds of 8, each round that long: what the engine's own summary says of such a log."""
+    plan = a_plan(load=StaticBatch(items=ITEMS, batch_size=SIZE), window_s=60.0, max_requests=1000)
+    records = []
+    for index in range(ITEMS):
+        plain, later = a_record(index), index // SIZE * round_ms * MS
+        records.append(a_record(index, batch=index // SIZE, **{name: getattr(plain, name) + later for name in TIMES}))
+    end = End(t_ns=61 * S, complete=True, reason="done", sent=ITEMS)
+    return summarise(from_frames([a_header(plan), *records, Window(start_ns=0, end_ns=60 * S), end]), plan)
+
+
+def measured(terms: BatchTerms | None = NIGHT, *, round_ms: tuple[int, ...] = (1000, 1010, 990)) -> Grid:
+    limits = replace(made.limits(), terms=ObjectiveTerms(batch=terms))
+    grid = factories.make_grid(
+        factories.make_runtime(None, dialect="openai_completions"), settings=(SIZE,), class_names=("short",), limits=limits,
+        load=StaticTerms(items=ITEMS), repeats=len(round_ms),
+    )  # fmt: skip
+
+    def of(cell: Cell) -> CellSummary:
+        return by_the_engine(round_ms[cell.repeat - 1])
+
+    return stored.measure(grid, of)
+
+
+def page(grid: Grid, *roles: str) -> str:
+    client = Client()
+    client.force_login(factories.make_user(grid.team, *(roles or (Role.VIEWER,))))
+    return " ".join(client.get(grid.get_absolute_url()).content.decode().split())
+
+
+def test_the_page_says_by_when_the_night_is_done_with_and_without_the_outage() -> None:
+    """24 rounds of a second, 0.199 s for the last item's place and 0.1 s of its own: 24.299 s for 200 items."""
+    grid = measured()
+    found = result_of(grid).verdict
+    assert (found.kind, found.rows) == (Kind.NOT_JUDGED, ())
+    held = found.batch
+    assert held is not None
+    assert (held.answer, held.setting, held.indicative) == (Answer.HOLDS, SIZE, False)
+    assert held.finish_s.value == pytest.approx(100_000 * 24.299 / 200)
+    assert held.stated_finish_s.value == pytest.approx(100_008 * 24.299 / 200 + 1800)
+    html = page(grid)
+    for words in (
+        "<h1>Batches of 8: done by 02:00, in time for 05:30</h1>", "Held to its window", "01:23", "95 %: 01:30",
+        "01:53", "8.23 items a second, 3 runs", "With 30 min without power and 8 items done again: by 01:53",
+        "Runs of 200 items stand for 100,000", "100,000 items from 22:00 to 06:00, Monday to Friday, done by 05:30",
+    ):  # fmt: skip
+        assert words in html, words
+
+
+def test_a_batch_that_is_late_fails_on_its_page_with_the_items_that_are_left() -> None:
+    html = page(measured(replace(NIGHT, items=300_000)))
+    assert "<h1>No batch size is done by 05:30 safely</h1>" in html
+    assert "items are left at 05:30" in html
+
+
+def test_an_objective_without_a_batch_is_asked_for_one_by_a_link_for_who_may() -> None:
+    grid = measured(None)
+    held = result_of(grid).verdict.batch
+    assert held is not None
+    assert held.answer == Answer.NOT_TESTED
+    html = page(grid)
+    assert "Set when the batch must be done" in html
+    assert "measured, not judged</h1>" in html
+
+
+def test_one_run_is_indicative_on_the_page() -> None:
+    html = page(measured(round_ms=(1000,)))
+    assert "Indicative: needs 2 more runs to be sure of 05:30." in html
+    assert "no bound" in html
