@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
@@ -238,6 +239,7 @@ def _claim(result: Result, row: SettingRow) -> dict[str, object]:
         "worst_ratio": row.worst.ratio if row.worst else None,
         "worst_class": row.worst.label if row.worst else "",
         "indicative": row.indicative,
+        "checks": msgspec.to_builtins(row.checks),
     }
 
 

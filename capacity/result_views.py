@@ -19,7 +19,7 @@ from benchmarks.records import search_answer
 from benchmarks.records.mode_words import setting_words
 from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
-from capacity import behaviour_tables, charts, exports, mode_tables, telemetry_rows, times_table
+from capacity import behaviour_tables, charts, exports, mode_tables, telemetry_rows, times_table, validity_tables
 from capacity.assessment.accounting import count_rows, tally
 from capacity.assessment.latency import seconds
 from capacity.assessment.verdict import ClassRow, Kind, Rate, SettingRow, Verdict
@@ -151,6 +151,7 @@ def _context(result: Result) -> dict[str, object]:
         "judged": grid.mode == Mode.CLOSED,
         "heads": [setting_words(grid.mode, setting) for setting in result.evidence.setting_values],
         **_mode_context(result),
+        "checks": validity_tables.table(result),
         **behaviour_tables.context(result),
     }
 
