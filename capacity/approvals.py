@@ -5,7 +5,8 @@ The same rules stand as constraints and triggers in the database; these verbs sa
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
 
 import msgspec
 from django.conf import settings
@@ -17,8 +18,9 @@ from benchmarks import audit
 from benchmarks.models import Conditions, Grid
 from benchmarks.queries import leaves_of
 from capacity import documents
-from capacity.assessment.choose import headroom
-from capacity.assessment.verdict import SettingRow
+from capacity.assessment.choose import headroom, rubric_at
+from capacity.assessment.rubric import not_tested
+from capacity.assessment.verdict import Answer, Grade, Rubric, SettingRow
 from capacity.models import Choice, Key, Objective, Statement
 from capacity.queries import Result, result_of
 from capacity.statement import issue as signing
@@ -26,10 +28,11 @@ from capacity.statement.document import Document
 from capacity.statement.keys import KEYRING, KeyEntry, KeyFileError, KeySet, load_keyring, load_keyset
 
 NO_DEMONSTRATION_KEY = (
-    "A simulated or ungraded result is signed with a demonstration key only, and this site has none. "
-    "Make one with `manage.py make_keys --demonstration`."
+    "A simulated result, or one that is neither complete nor waived, is signed with a demonstration key only, and this site "
+    "has none. Make one with `manage.py make_keys --demonstration`."
 )
 NO_REAL_KEY = "This site has no signing key. Make one with `manage.py make_keys`."
+NOT_COMPLETE = "This result is graded not complete, and no key signs that: not even a demonstration states it."
 NUMBER_TRIES = 5
 """How often a number is taken anew when another signer was quicker."""
 
@@ -40,12 +43,21 @@ class Refused(ValueError):
     """The decision cannot be taken; the message says why and what to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """Why a person answers for what was not tested, and the last day on which they do."""
+
+    text: str
+    until: date
+
+
 def propose(*, grid: Grid, setting: int, reason: str, by: AbstractBaseUser) -> Choice:
     """Proposes one safe setting of a measured grid."""
     result = result_of(grid)
     if grid.status not in PROPOSABLE:
         raise Refused("This grid is not finished yet. Wait until it is measured, or stop it.")
     row = result.verdict.row(setting)
+    graded = rubric_at(result.facts, result.verdict, setting)
     if row is None or not row.safe:
         why = "; ".join(row.reasons) if row else "not measured"
         raise Refused(f"{setting} requests in flight is not a safe setting of this grid: {why}")
@@ -61,7 +73,7 @@ def propose(*, grid: Grid, setting: int, reason: str, by: AbstractBaseUser) -> C
             setting=setting,
             rollback_setting=_rollback(result, setting),
             verdict=_claim(result, row),
-            grade=result.verdict.grade,
+            grade=graded.grade,
             digest=_digest(result, setting),
             reason=reason,
             measured_by=grid.drawn_by,
@@ -111,6 +123,8 @@ def obstacles(choice: Choice) -> list[str]:
     if choice.status != Choice.Status.APPROVED:
         return []
     found = []
+    if choice.grade == Grade.NOT_COMPLETE:
+        found.append(f"{NOT_COMPLETE} {choice.verdict.get('grade_reason', '')} {choice.verdict.get('next_cell', '')}".strip())
     if _conditions(choice.grid) is None:
         found.append("No conditions are recorded for this grid. Record room and power on the grid's page first.")
     if not leaves_of(choice.grid):
@@ -123,7 +137,9 @@ def title_for(choice: Choice) -> str:
     return f"{choice.grid.workload.name} on {host}"[:120]
 
 
-def issue_statement(*, choice: Choice, by: AbstractBaseUser, title: str, valid_days: int) -> Statement:
+def issue_statement(
+    *, choice: Choice, by: AbstractBaseUser, title: str, valid_days: int, waiver: Waiver | None = None
+) -> Statement:
     """Signs and stores a statement. Simulated results are signed with a demonstration key only."""
     choice = Choice.objects.select_related("grid", "measured_by", "proposed_by", "decided_by").get(pk=choice.pk)
     if choice.status != Choice.Status.APPROVED:
@@ -132,23 +148,47 @@ def issue_statement(*, choice: Choice, by: AbstractBaseUser, title: str, valid_d
     conditions = _conditions(choice.grid)
     if missing or conditions is None:
         raise Refused(" ".join(missing))
-    keyset = _keyset(choice)
     result = result_of(choice.grid)
     if _digest(result, choice.setting) != choice.digest:
         raise Refused(
             "The evidence or its judgement changed since this was approved. Withdraw the approval and propose it again."
         )
+    waived = "" if waiver is None else _waived(choice, rubric_at(result.facts, result.verdict, choice.setting), waiver, by)
+    keyset = _keyset(choice, waived=bool(waived))
     for _ in range(NUMBER_TRIES):
         now = timezone.now().replace(microsecond=0)
         plan = documents.Issue(
-            number=_next_number(now.year), title=title, by=by, at=now, valid_until=now + timedelta(days=valid_days),
-            demonstration=keyset.entry.demonstration,
+            number=_next_number(now.year), title=title, by=by, at=now, valid_until=_until(now, valid_days, waiver),
+            demonstration=keyset.entry.demonstration, waiver=waived,
         )  # fmt: skip
         # Rendering and signing take seconds, so they stand outside the transaction; the number is settled by the insert.
         signed = _signed(choice, result, conditions, plan, keyset)
         if statement := _stored(choice, result, conditions, plan, keyset, signed):
             return statement
     raise Refused("Other statements are being issued at this moment. Try again in a minute.")
+
+
+def _waived(choice: Choice, graded: Rubric, waiver: Waiver, by: AbstractBaseUser) -> str:
+    """What is printed of a waiver: what was left out, who answers for that and until when. Raises Refused."""
+    if graded.grade != Grade.NEEDS_REVISION or choice.grid.simulated:
+        raise Refused("Only a result that needs revision, of a real runtime, can be waived. Leave the waiver empty.")
+    if not graded.waivable:
+        failed = "; ".join(one.reason.rstrip(".") for one in graded.open if one.answer == Answer.FAILS)
+        raise Refused(f"A waiver is for what was not tested, never for what failed: {failed}.")
+    if by.pk in (choice.proposed_by_id, choice.measured_by_id):
+        raise Refused("You measured or proposed this setting, so another person waives what was not tested.")
+    if waiver.until <= timezone.localdate():
+        raise Refused("A waiver ends on a day that is still to come.")
+    left_out = "; ".join(one.title for one in graded.open)
+    return f"until {waiver.until:%d %b %Y} {by.get_username()} answers for what is open ({left_out}): {waiver.text}"
+
+
+def _until(now: datetime, valid_days: int, waiver: Waiver | None) -> datetime:
+    """A statement ends with its waiver, at the end of that day."""
+    last = now + timedelta(days=valid_days)
+    if waiver is None:
+        return last
+    return min(last, timezone.make_aware(datetime.combine(waiver.until + timedelta(days=1), time.min)))
 
 
 def _signed(
@@ -201,6 +241,7 @@ def _stored(
             subject=f"statement {statement.number}",
             team=choice.grid.team,
             after=signed.digest,
+            reason=plan.waiver,
         )
     return statement
 
@@ -214,7 +255,8 @@ def _digest(result: Result, setting: int) -> str:
     """Bound to setting, evidence, hardware, grade and rollback: a change of any voids the approval."""
     verdict, evidence = result.verdict, result.evidence
     read = evidence.probe.digest if evidence.probe else None
-    parts = [evidence.grid.digest, evidence.grid.declared, read, evidence.manifest_sha256(), setting, verdict.grade]
+    grade = rubric_at(result.facts, verdict, setting).grade
+    parts = [evidence.grid.digest, evidence.grid.declared, read, evidence.manifest_sha256(), setting, grade]
     return audit.digest_of([*parts, _rollback(result, setting), verdict.method_version])
 
 
@@ -226,13 +268,16 @@ def _rollback(result: Result, setting: int) -> int | None:
 def _claim(result: Result, row: SettingRow) -> dict[str, object]:
     """The judge's words and numbers for the proposed setting, as they stood when it was proposed."""
     verdict = result.verdict
+    graded = rubric_at(result.facts, verdict, row.setting)
     return {
         "heading": verdict.heading,
         "summary": verdict.summary,
         "recommended": verdict.recommended,
         "reasons": list(verdict.reasons),
         "why_not": [sentence for other in verdict.why_not for sentence in other.sentences],
-        "not_tested": list(verdict.not_tested),
+        "not_tested": list(not_tested(graded)),
+        "grade_reason": graded.reason,
+        "next_cell": next((one.next_cell for one in graded.open if one.next_cell), ""),
         "cautions": list(verdict.cautions),
         "good_per_min": row.good.value,
         "stated_per_min": headroom(result.facts, row).stated_per_min,
@@ -247,12 +292,27 @@ def _conditions(grid: Grid) -> Conditions | None:
     return grid.conditions.filter(phase=Conditions.Phase.BEFORE).select_related("recorded_by").first()
 
 
-def _keyset(choice: Choice) -> KeySet:
-    """The newest key that may sign: a demonstration key for what is simulated or not graded, else a real one."""
-    demonstration = choice.grid.simulated or choice.grade == "ungraded"
+def wants_real_key(choice: Choice, *, waived: bool = False) -> bool:
+    """Whether a real key may sign: a complete result of a real runtime, or one whose gaps a second person waived."""
+    graded = choice.grade == Grade.COMPLETE or (choice.grade == Grade.NEEDS_REVISION and waived)
+    return graded and not choice.grid.simulated
+
+
+def may_waive(choice: Choice, user_id: int | None) -> bool:
+    """Whether this person may answer for what was not tested. What failed is told when the statement is made."""
+    second = user_id not in (choice.proposed_by_id, choice.measured_by_id)
+    return second and choice.grade == Grade.NEEDS_REVISION and not choice.grid.simulated
+
+
+def _keyset(choice: Choice, *, waived: bool) -> KeySet:
+    """The newest key that may sign. A site without a key of its own signs even a complete result as a demonstration; a
+    waiver says nothing of a demonstration, so it needs a real one."""
+    demonstration = not wants_real_key(choice, waived=waived)
     try:
         entries = [entry for entry in load_keyring(settings.KEYS_DIR / KEYRING).keys if entry.revoked_at is None]
         fitting = [entry for entry in entries if entry.demonstration == demonstration]
+        if not fitting and not demonstration and not waived:
+            fitting = entries
         if not fitting:
             raise Refused(NO_DEMONSTRATION_KEY if demonstration else NO_REAL_KEY)
         return load_keyset(settings.KEYS_DIR / max(fitting, key=lambda entry: entry.created_at).name)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from django import forms
 
 from benchmarks.forms import no_users_claim
+from capacity.approvals import Waiver
 
 
 class PasswordField(forms.CharField):
@@ -60,4 +62,29 @@ class IssueForm(forms.Form):
     valid_days = forms.IntegerField(
         label="Valid for, days", min_value=1, max_value=180, initial=90, help_text="At most 180."
     )
+    waiver = forms.CharField(
+        label="Waiver",
+        required=False,
+        max_length=500,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        validators=[no_users_claim],
+        help_text="Why you answer for what was not tested. It is printed with your name and its last day, and the statement "
+        "ends with it.",
+    )
+    waived_until = forms.DateField(
+        label="Last day of the waiver", required=False, widget=forms.DateInput(attrs={"type": "date"})
+    )
     password = PasswordField()
+
+    def clean(self) -> dict[str, Any]:
+        """A waiver has a reason and a last day, or it is none."""
+        found = super().clean() or {}
+        if bool(found.get("waiver")) != bool(found.get("waived_until")):
+            self.add_error("waiver", "A waiver has a reason and a last day. Give both, or leave both empty.")
+        return found
+
+    @property
+    def waiver_given(self) -> Waiver | None:
+        """Of a valid form."""
+        text, until = self.cleaned_data["waiver"].strip(), self.cleaned_data["waived_until"]
+        return Waiver(text=text, until=until) if text and until else None

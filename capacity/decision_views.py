@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from benchmarks.access import APPROVE, EVERYONE, PROPOSE, SIGN, allow, confirmed_by_password, person, posted, public
 from benchmarks.models import Grid
 from capacity import approvals
+from capacity.assessment.verdict import Grade
 from capacity.decision_forms import DecideForm, IssueForm, ProposeForm, WithdrawForm
 from capacity.models import Choice, Statement
 from capacity.queries import result_of
@@ -136,6 +137,7 @@ def statement_issue(request: HttpRequest, pk: int) -> HttpResponse:
                     by=person(request).user,
                     title=form.cleaned_data["title"],
                     valid_days=form.cleaned_data["valid_days"],
+                    waiver=form.waiver_given,
                 )
             except approvals.Refused as refused:
                 form.add_error(None, str(refused))
@@ -160,6 +162,9 @@ def _choice_page(
         "own": who.user.pk in (choice.proposed_by_id, choice.measured_by_id),
         "may_issue": who.may(SIGN) and choice.status == Choice.Status.APPROVED,
         "obstacles": approvals.obstacles(choice),
+        "real_key": approvals.wants_real_key(choice),
+        "may_waive": approvals.may_waive(choice, who.user.pk),
+        "stands": choice.grade != Grade.NOT_COMPLETE,
         "statements": choice.statements.defer("pdf", "envelope"),
     }
     return render(request, "capacity/choice_detail.html", context, status=status)

@@ -17,8 +17,9 @@ from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.models import Authorization, Conditions, Grid, Workload
 from benchmarks.queries import GridEvidence
 from capacity.assessment import latency
-from capacity.assessment.choose import headroom
+from capacity.assessment.choose import headroom, rubric_at
 from capacity.assessment.facts import CellFact, GridFacts
+from capacity.assessment.rubric import not_tested
 from capacity.assessment.verdict import Memory, SettingRow, Verdict
 from capacity.models import Choice
 from capacity.queries import Result
@@ -46,6 +47,7 @@ class Issue:
     at: datetime
     valid_until: datetime
     demonstration: bool
+    waiver: str = ""
 
 
 def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issue) -> doc.Document:
@@ -54,6 +56,7 @@ def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issu
     limits = _limits(facts.limits, facts)
     evidence = _evidence(result.evidence)
     chosen = verdict.row(choice.setting)
+    graded = rubric_at(facts, verdict, choice.setting)
     return doc.Document(
         number=issue.number,
         title=issue.title,
@@ -68,10 +71,10 @@ def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issu
         conditions=_conditions(result.evidence, conditions),
         operating_limits=_operating_limits(choice, facts),
         rollback=_rollback_words(choice, verdict),
-        not_tested=verdict.not_tested,
+        not_tested=not_tested(graded),
         ends_early=ENDS_EARLY,
         grade=_grade(choice),
-        grade_reason=verdict.grade_reason,
+        grade_reason=graded.reason,
         signatures=_signatures(choice, result.evidence.leaves, grid, issue),
         issued_at=issue.at,
         valid_until=issue.valid_until,
@@ -81,6 +84,7 @@ def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issu
         evidence=evidence,
         evidence_digest=doc.manifest_digest(evidence),
         verify_base_url=f"{settings.BASE_URL}/v",
+        waiver=issue.waiver,
     )
 
 

@@ -19,6 +19,8 @@ from benchmarks.access import EVERYONE, Person, allow, person, public
 from benchmarks.models import Grid, Hardware, RuntimeKind
 from benchmarks.queries import grids_of
 from benchmarks.runtimes.terms import terms_of
+from capacity.docs_cases import CASES
+from capacity.docs_rubric import CRITERIA
 from capacity.models import Choice, Statement
 
 WORKER_LATE_AFTER = timedelta(minutes=2)
@@ -149,13 +151,18 @@ def _database_answers() -> bool:
 @require_safe
 def docs(request: HttpRequest) -> HttpResponse:
     kinds = [(kind, label) for kind, label in RuntimeKind.choices if kind != RuntimeKind.OTHER]
-    return render(request, "capacity/docs.html", {"kinds": kinds})
+    return render(request, "capacity/docs.html", {"kinds": kinds, "cases": CASES, "criteria": CRITERIA})
 
 
 @public
 @require_safe
 def docs_page(request: HttpRequest, slug: str) -> HttpResponse:
-    """One runtime's own words beside ours, with where and when they were read."""
+    """A diagnosis, a criterion of the rubric, or one runtime's own words beside ours, with where and when they were read."""
+    for pages in (CASES, CRITERIA):
+        if page := next((one for one in pages if one.slug == slug), None):
+            return render(
+                request, "capacity/docs_case.html", {"page": page, "others": pages, "is_case": pages is CASES}
+            )
     if slug not in RuntimeKind.values or slug == RuntimeKind.OTHER:
         raise Http404("There is no such page.")
     return render(request, "capacity/docs_page.html", {"kind": RuntimeKind(slug), "terms": terms_of(slug)})

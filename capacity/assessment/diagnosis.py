@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from capacity.assessment.cases import averages, fairness, memory, prompts, queues, retries, throughput
 from capacity.assessment.facts import GridFacts
-from capacity.assessment.verdict import Finding, SettingRow
+from capacity.assessment.verdict import Finding, Found, SettingRow
 
 KEYS = (
     prompts.KEY,
@@ -35,3 +35,9 @@ def findings(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | 
         retries.finding(facts, chosen),
         throughput.finding(facts, rows, chosen),
     )
+
+
+def tally(found: Sequence[Finding]) -> str:
+    """ "5 not found, 1 watch, 1 found": each answer with its number, those that there are."""
+    counts = [(sum(one.found == answer for one in found), answer) for answer in Found]
+    return ", ".join(f"{n} {answer}" for n, answer in counts if n)

@@ -23,6 +23,7 @@ from capacity.assessment.verdict import (
     Found,
     Gate,
     Grade,
+    Knee,
     Rubric,
     SettingRow,
 )
@@ -46,9 +47,10 @@ COMPLETE = (
 
 def rubric(
     facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None, confirmed: Confirmation | None,
-    findings: Sequence[Finding],
+    findings: Sequence[Finding], knee: Knee | None = None,
 ) -> Rubric:  # fmt: skip
-    """One grade for every grid of facts, each criterion with its evidence and the next cell to run."""
+    """One grade for every grid of facts, each criterion with its evidence and the next cell to run. `knee` says by what the
+    setting was taken, None where a person took it."""
     measured = [row for row in rows if row.cells]
     if not measured:
         return Rubric(grade=Grade.UNGRADED, reason="Nothing is measured yet.")
@@ -58,7 +60,7 @@ def rubric(
         _objective(facts),
         _headroom(facts),
         _beyond(measured, chosen),
-        _sample(chosen),
+        _sample(chosen, knee),
         _window(chosen),
         *(_from_gate(chosen, key, title, next_cell) for key, title, next_cell in GATES),
         _conditions(facts),
@@ -193,13 +195,16 @@ def _headroom(facts: GridFacts) -> Criterion:
 
 def _beyond(measured: Sequence[SettingRow], chosen: SettingRow) -> Criterion:
     """A setting is more than the highest accepted where a higher one was measured to its end and found worse: it failed,
-    or it added less than the knee asks for."""
+    or it added less than the knee asks for. A plateau below it shows nothing: where one was, the knee would be lower."""
     found = _criterion("not-highest", "More than the highest accepted", band=Grade.NOT_COMPLETE)
     above = [row for row in measured if row.setting > chosen.setting and (row.safe or _fails(row))]
     if above:
         first = above[0]
-        how = "fails" if _fails(first) else "adds less than 5 %"
-        return replace(found, reason=f"{words.flight(first.setting, start=True)} {how}.", cells=first.cells)
+        more = (
+            f"gives {first.good.value or 0.0:.1f} successful requests a minute, this one {chosen.good.value or 0.0:.1f}"
+        )
+        how = "fails" if _fails(first) else more
+        return replace(found, reason=f"{first.setting} in flight {how}.", cells=first.cells)
     return replace(
         found,
         answer=Answer.FAILS,
@@ -209,10 +214,18 @@ def _beyond(measured: Sequence[SettingRow], chosen: SettingRow) -> Criterion:
     )
 
 
-def _sample(chosen: SettingRow) -> Criterion:
+def _sample(chosen: SettingRow, knee: Knee | None) -> Criterion:
     found = _criterion("sample", "Enough requests for a claim", cells=chosen.cells)
-    if not chosen.indicative:
+    if not chosen.indicative and not (knee is not None and knee.indicative):
         return replace(found, reason=f"Every bound is under its limit (n = {chosen.n}).")
+    if not chosen.indicative and knee is not None:
+        needs = f" It needs {knee.needs} more." if knee.needs else ""
+        return replace(
+            found,
+            answer=Answer.NOT_TESTED,
+            reason=f"The sample is too small to tell this setting from others (n = {chosen.n}).{needs}",
+            next_cell="Draw the grid again with at least three repeats, or longer windows.",
+        )
     needs = f" It needs {chosen.needs} more in the class that lacks most." if chosen.needs else ""
     return replace(
         found,

@@ -21,7 +21,7 @@ from capacity.models import Choice, Key, Statement
 from capacity.queries import facts_of, provenance
 from capacity.statement.keys import KEYRING, load_keyring, make_keyset
 from capacity.statement.verify import verify
-from tests.capacity.stored import measure
+from tests.capacity.stored import STARTED, measure
 from tests.capacity.synthetic import limits
 from tests.factories import PASSWORD, make_grid, make_hardware, make_objective, make_runtime, make_team, make_user
 
@@ -49,7 +49,7 @@ class Office:
             drawn_by=self.operator,
             limits=limits(),
             objective_digest=self.objective.digest,
-            objective_set_at=timezone.now(),
+            objective_set_at=STARTED - timedelta(hours=1),
             recorded=recorded,
         )
 
@@ -105,7 +105,8 @@ def test_a_safe_setting_is_proposed_with_the_words_of_the_judge_and_its_rollback
     assert (choice.setting, choice.rollback_setting, choice.status) == (4, 2, Choice.Status.PROPOSED)
     assert (choice.measured_by, choice.proposed_by) == (office.operator, office.operator)
     assert choice.verdict["recommended"] == 4
-    assert choice.grade == "ungraded"
+    assert choice.grade == "needs revision"
+    assert choice.verdict["next_cell"]
 
 
 @pytest.mark.parametrize(("setting", "words"), [(8, "not a safe setting"), (16, "not measured")])
