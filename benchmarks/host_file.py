@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -53,18 +53,27 @@ class LaunchProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return parts.port or _PORTS[parts.scheme]
 
 
+class BoundKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An API key with the targets that it may be sent to, written as `targets` are."""
+
+    name: str
+    targets: tuple[str, ...]
+
+
 class HostFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What the host allows. `path` names the file, also where there is none and the defaults hold."""
+    """What the host allows. `path` names the file, also where there is none and the defaults hold. `key_targets`: variable
+    of an API key -> where it may be sent to."""
 
     targets: tuple[str, ...]
     api_keys: tuple[str, ...]
+    key_targets: Mapping[str, tuple[str, ...]]
     profiles: Mapping[str, LaunchProfile]
     path: str
 
 
 class _Written(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     targets: tuple[str, ...] | None = None
-    api_keys: tuple[str, ...] = ()
+    api_keys: tuple[str | BoundKey, ...] = ()
     profiles: Mapping[str, LaunchProfile] = {}
 
 
@@ -76,12 +85,18 @@ def read() -> HostFile:
     path: Path = settings.HOST_FILE
     content = _content(path)
     if content is None:
-        return HostFile(targets=tuple(settings.TARGET_HOSTS), api_keys=_held_keys(), profiles={}, path=str(path))
+        listed, held = tuple(settings.TARGET_HOSTS), _held_keys()
+        bound = {key_variable(name): listed for name in held}
+        return HostFile(targets=listed, api_keys=held, key_targets=bound, profiles={}, path=str(path))
     written = _decoded(content, path)
     _check(written, path)
     return HostFile(
         targets=settings.LOOPBACK_HOSTS if written.targets is None else written.targets,
-        api_keys=written.api_keys,
+        api_keys=tuple(_name_of(key) for key in written.api_keys),
+        key_targets={
+            key_variable(_name_of(key)): key.targets if isinstance(key, BoundKey) else tuple(settings.LOOPBACK_HOSTS)
+            for key in written.api_keys
+        },
         profiles=written.profiles,
         path=str(path),
     )
@@ -113,16 +128,18 @@ def allows(hostfile: HostFile, address: str) -> bool:
 
     The address of a launch profile is listed by being there.
     """
-    wanted = _place(address)
-    if wanted is None:
-        return False
-    entries = (*hostfile.targets, *(profile.endpoint for profile in hostfile.profiles.values()))
-    return any(_place(entry) == wanted if "://" in entry else _host(entry) == wanted[1] for entry in entries)
+    return _is_among((*hostfile.targets, *(profile.endpoint for profile in hostfile.profiles.values())), address)
 
 
 def allows_key(hostfile: HostFile, name: str) -> bool:
     """Whether the host lends the API key of that name; letter case and punctuation do not tell two names apart."""
     return key_variable(name) in {key_variable(listed) for listed in hostfile.api_keys}
+
+
+def key_may_go(hostfile: HostFile, name: str, address: str) -> bool:
+    """Whether the host lends that key for this address: one that is bound to targets for these alone, another one of the
+    file for this host's own loopback, and without a file each for every target."""
+    return _is_among(hostfile.key_targets.get(key_variable(name), ()), address)
 
 
 def key_variable(name: str) -> str:
@@ -133,6 +150,17 @@ def key_variable(name: str) -> str:
 def filled(text: str, values: Mapping[str, object]) -> str:
     """One word of a command, or one environment value, with its placeholders filled in; other braces stay."""
     return _PLACEHOLDER.sub(lambda found: str(values[found[1]]) if found[1] in PLACEHOLDERS else found[0], text)
+
+
+def _name_of(key: str | BoundKey) -> str:
+    return key.name if isinstance(key, BoundKey) else key
+
+
+def _is_among(entries: Sequence[str], address: str) -> bool:
+    wanted = _place(address)
+    if wanted is None:
+        return False
+    return any(_place(entry) == wanted if "://" in entry else _host(entry) == wanted[1] for entry in entries)
 
 
 def _held_keys() -> tuple[str, ...]:
@@ -167,18 +195,28 @@ def _decoded(content: str, path: Path) -> _Written:
 
 
 def _check(written: _Written, path: Path) -> None:
-    for entry in written.targets or ():
-        if (_place(entry) is None or _path_of(entry)) if "://" in entry else not _is_host(entry):
-            raise HostFileError(
-                f'{path}: "{entry}" in targets is neither a host nor an address. '
-                "Write 127.0.0.1 or http://127.0.0.1:8080, without a path."
-            )
-    for name in written.api_keys:
+    _check_targets(written.targets or (), "targets", path)
+    for key in written.api_keys:
+        name = _name_of(key)
         if not _NAME.fullmatch(name):
             raise HostFileError(f'{path}: "{name}" in api_keys is not a name. Write letters, digits, - and _ only.')
+        if isinstance(key, BoundKey):
+            _check_targets(key.targets, f"the targets of the key {name}", path)
+    names = [key_variable(_name_of(key)) for key in written.api_keys]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise HostFileError(f"{path}: two entries of api_keys mean {twice}. Write one, with all of its targets.")
     for name, profile in written.profiles.items():
         if fault := _fault(name, profile):
             raise HostFileError(f"{path}: profile {name}: {fault}")
+
+
+def _check_targets(entries: Sequence[str], where: str, path: Path) -> None:
+    for entry in entries:
+        if (_place(entry) is None or _path_of(entry)) if "://" in entry else not _is_host(entry):
+            raise HostFileError(
+                f'{path}: "{entry}" in {where} is neither a host nor an address. '
+                "Write 127.0.0.1 or http://127.0.0.1:8080, without a path."
+            )
 
 
 def _fault(name: str, profile: LaunchProfile) -> str | None:

@@ -9,8 +9,8 @@ from django.db.models import Q
 
 from benchmarks import enrolling, host_file, signing
 from benchmarks.models import Attempt, Authorization, Cell, Grid
-from benchmarks.queries import in_flight_of, live_authorization, plan_changed, terms
-from benchmarks.records import signatures
+from benchmarks.queries import MIXED, in_flight_of, live_authorization, most_cells, plan_changed, terms
+from benchmarks.records import probes, signatures
 from benchmarks.records.mode_words import setting_words
 from benchmarks.records.modes import Mode, in_flight
 
@@ -38,7 +38,8 @@ def permit(grid: Grid, *, setting: int, at: datetime, cell: Cell | None = None) 
     leave = live_authorization(grid)
     if leave is None:
         return Refusal("Nobody has authorised this grid, or the authorisation was revoked.", final=True)
-    refused = _bound(grid, leave) or _in_time(leave, at) or _concurrency(grid, leave, setting, cell)
+    refused = _bound(grid, leave) or _of_the_plan(grid, cell) or _in_time(leave, at)
+    refused = refused or _concurrency(grid, leave, setting, cell)
     return refused or _what_is_left(grid, leave, at)
 
 
@@ -93,8 +94,9 @@ def target_refusal(*addresses: str) -> str | None:
     return None
 
 
-def key_refusal(name: str) -> str | None:
-    """Why this worker may not use the API key of that name; None when the host lends it, or none is named."""
+def key_refusal(name: str, address: str) -> str | None:
+    """Why this worker may not send the API key of that name to the address; None when the host lends it for that, or none
+    is named."""
     if not name:
         return None
     try:
@@ -105,6 +107,11 @@ def key_refusal(name: str) -> str | None:
         return (
             f"The API key \"{name}\" is not on this worker's list. The host's operator can add it to api_keys in "
             f"{listed.path}, and its value as {host_file.key_variable(name)}."
+        )
+    if not host_file.key_may_go(listed, name, address):
+        return (
+            f'The API key "{name}" may not be sent to {address}. The host\'s operator can bind it to that target in '
+            f'{listed.path}: write {{ name = "{name}", targets = [...] }} in api_keys; a bare name goes to loopback alone.'
         )
     return None
 
@@ -119,6 +126,30 @@ def _bound(grid: Grid, leave: Authorization) -> Refusal | None:
             f"Authorisation {leave} is for {leave.target}, the runtime is at {grid.runtime.endpoint}.", final=True
         )
     return None
+
+
+def _of_the_plan(grid: Grid, cell: Cell | None) -> Refusal | None:
+    """A cell's row is not signed, the lists of its grid are, by the plan's digest: what they do not hold is not run."""
+    if cell is None or _is_drawn(grid, cell):
+        return None
+    return Refusal(
+        f"Cell {cell.name} is none of the authorised plan: its setting, class, repeat, probe or host is not what the grid "
+        "was drawn with. Stop the grid and draw it again.",
+        final=True,
+    )
+
+
+def _is_drawn(grid: Grid, cell: Cell) -> bool:
+    searched = grid.mode == Mode.SEARCH
+    lowest, highest = min(grid.setting_values), max(grid.setting_values)
+    setting = lowest <= cell.setting <= highest if searched else cell.setting in grid.setting_values
+    if cell.hardware_id != grid.hardware_id or not setting:
+        return False
+    if cell.probe:
+        return cell.class_name == MIXED and (cell.probe, cell.repeat) in probes.numbered(grid.probes)
+    # A search counts its repeats on where it measures a setting again, up to its budget of cells.
+    repeats = most_cells(grid, grid.repeats) if searched else grid.repeats
+    return cell.class_name in grid.class_names and 1 <= cell.repeat <= repeats
 
 
 def _in_time(leave: Authorization, at: datetime) -> Refusal | None:

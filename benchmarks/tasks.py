@@ -135,7 +135,7 @@ def check_endpoint(pk: int) -> None:
         # The sweep asks again, until the worker that the host trusts hears it.
         log.warning("an endpoint of %s is not looked at: %s", check.hardware.slug, refused)
         return
-    refused = refused or target_refusal(check.endpoint) or key_refusal(check.api_key_name)
+    refused = refused or target_refusal(check.endpoint) or key_refusal(check.api_key_name, check.endpoint)
     result = {"ok": False, "problem": refused} if refused else _looked(check)
     status = EndpointCheck.Status.DONE if not refused else EndpointCheck.Status.FAILED
     EndpointCheck.objects.filter(pk=pk, status=EndpointCheck.Status.QUEUED).update(

@@ -132,6 +132,43 @@ def test_without_a_file_the_keys_that_the_operator_gave_the_worker_are_lent(file
     assert (host_file.allows_key(read, "lab-2"), host_file.allows_key(read, "office")) == (True, False)
 
 
+BOUND = """
+targets = ["127.0.0.1", "gpu.lan", "http://other.lan:9000"]
+api_keys = ["office", { name = "lab", targets = ["http://gpu.lan:8080"] }, { name = "none", targets = [] }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "may"),
+    [
+        ("office", "http://127.0.0.1:8080", True),
+        ("office", "http://[::1]:8080", True),
+        ("office", "http://gpu.lan:8080", False),
+        ("lab", "http://gpu.lan:8080/v1", True),
+        ("Lab", "http://gpu.lan:8080", True),
+        ("lab", "http://gpu.lan:9000", False),
+        ("lab", "http://other.lan:9000", False),
+        ("lab", "http://127.0.0.1:8080", False),
+        ("none", "http://127.0.0.1:8080", False),
+        ("unknown", "http://127.0.0.1:8080", False),
+        ("lab", "http://gpu.lan:8080@other.lan", False),
+    ],
+)
+def test_a_key_goes_to_the_targets_it_is_bound_to_and_a_bare_name_to_loopback_alone(file, name, address, may) -> None:
+    file.write_text(BOUND)
+    read = host_file.read()
+    assert read.api_keys == ("office", "lab", "none")
+    assert host_file.key_may_go(read, name, address) is may
+
+
+def test_without_a_file_a_key_goes_to_every_target_that_the_operator_named(file, settings, monkeypatch) -> None:
+    monkeypatch.setenv("HEADROOM_KEY_LAB", "a")
+    settings.TARGET_HOSTS = ["gpu.lan"]
+    read = host_file.read()
+    assert host_file.key_may_go(read, "lab", "http://gpu.lan:8080")
+    assert not host_file.key_may_go(read, "lab", "http://127.0.0.1:8080")
+
+
 @pytest.mark.parametrize(
     "content, said",
     [
@@ -144,6 +181,13 @@ def test_without_a_file_the_keys_that_the_operator_gave_the_worker_are_lent(file
         ('targets = ["*"]\n[profiles.x]', ["missing required field `kind`"]),
         ('targets = ["a/b"]', ['"a/b" in targets', "Write 127.0.0.1"]),
         ('api_keys = ["a b"]', ['"a b" in api_keys', "Write letters"]),
+        ('api_keys = [{ name = "a b", targets = [] }]', ['"a b" in api_keys', "Write letters"]),
+        ('api_keys = [{ name = "a" }]', ["missing required field `targets`", "docs/host.md"]),
+        ('api_keys = [{ name = "a", targets = ["a/b"] }]', ['"a/b" in the targets of the key a', "Write 127.0.0.1"]),
+        (
+            'api_keys = ["lab", { name = "LAB", targets = [] }]',
+            ["two entries of api_keys mean HEADROOM_KEY_LAB", "Write one"],
+        ),
         (PROFILE.replace("llamacpp", "llama"), ['profile llama: kind "llama" is not known', "vllm"]),
         (PROFILE.replace('["llama-server", "-np", "{setting}"]', "[]"), ["the command is empty", "Write a list"]),
         (PROFILE.replace('"-np", "{setting}"', '"-np", "4"'), ["never names {setting}", "-np {setting}"]),

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from benchmarks import claims, enrolling, queries, registry, runs, signing, tasks, triggers, worker
@@ -141,6 +142,21 @@ def revoke_the_worker(grid: Grid) -> None:
     enrolling.revoke_key(key=key, by=factories.make_user(grid.team, "host_owner"))
 
 
+def forge(**fields: object) -> Callable[[Grid], object]:
+    """The row of a cell, written past the application: under the ceilings, and not what was authorised."""
+
+    def change(grid: Grid) -> None:
+        names = ", ".join(f"{name} = %s" for name in fields)
+        with connection.cursor() as sql:
+            sql.execute(f"UPDATE benchmarks_cell SET {names} WHERE grid_id = %s", [*fields.values(), grid.pk])
+
+    return change
+
+
+def forge_another_host(grid: Grid) -> None:
+    forge(hardware_id=factories.make_hardware(grid.team).pk)(grid)
+
+
 CHANGES: list[tuple[str, Callable[[Grid], object], str]] = [
     ("more requests than were allowed", edit(max_requests=10_000), "is not what was signed"),
     ("more tokens", edit(max_tokens=10**9), "is not what was signed"),
@@ -167,6 +183,11 @@ CHANGES: list[tuple[str, Callable[[Grid], object], str]] = [
     ("signed by another key in the web's name", sign_as_the_web_without_its_key, "is not what was signed"),
     ("the signature of another grid", take_the_signature_of_another_grid, "is not what was signed"),
     ("not a signature", edit(signature="?"), "is not what was signed"),
+    ("a cell of another setting", forge(setting=1), "is none of the authorised plan"),
+    ("a cell of another class", forge(class_name="long"), "is none of the authorised plan"),
+    ("a cell of one repeat more", forge(repeat=2), "is none of the authorised plan"),
+    ("a cell that is a probe", forge(class_name="mixed", probe="overload"), "is none of the authorised plan"),
+    ("a cell of another host", forge_another_host, "is none of the authorised plan"),
 ]
 IDS = [row[0] for row in CHANGES]
 
@@ -195,7 +216,8 @@ def test_a_change_between_claim_and_start_reaches_nobody_either(home, target: Ta
     assert words in reason_of(grid)
 
 
-DURING = [row for row in CHANGES if row[0] not in ("over its ceiling", "its requests are used up")]
+BEFORE_ONLY = ("over its ceiling", "its requests are used up")
+DURING = [row for row in CHANGES if row[0] not in BEFORE_ONLY and not row[0].startswith("a cell ")]
 
 
 @pytest.mark.parametrize(("what", "change", "words"), DURING, ids=[row[0] for row in DURING])
@@ -250,6 +272,11 @@ def test_a_worker_without_any_enrolment_says_how_it_gets_one(home, target: Targe
         ("", {"metrics_url": "http://10.0.0.1:9090/metrics"}, "http://10.0.0.1:9090/metrics is not on"),
         ("", {"gpu_metrics_url": "http://10.0.0.1:9400/metrics"}, "http://10.0.0.1:9400/metrics is not on"),
         ('api_keys = ["office"]', {"api_key_name": "other"}, 'The API key "other" is not on'),
+        (
+            'api_keys = [{ name = "office", targets = ["http://127.0.0.1:9"] }]',
+            {"api_key_name": "office"},
+            'The API key "office" may not be sent to http://127.0.0.1:',
+        ),
     ],
 )
 def test_what_the_host_does_not_list_is_not_called(
