@@ -14,7 +14,7 @@ from benchmarks.queries import CellEvidence, GridEvidence, evidence
 from benchmarks.records import search_answer
 from benchmarks.records.modes import Mode
 from benchmarks.runtimes.terms import queue_is_bounded
-from capacity import told
+from capacity import confirmed, told
 from capacity.assessment.batch import batch
 from capacity.assessment.choose import judge, unjudged
 from capacity.assessment.facts import CellFact, ConditionFacts, GridFacts, ProbeFact
@@ -126,6 +126,7 @@ def facts_from(found: GridEvidence) -> GridFacts:
         conditions=_conditions(found),
         lengths=told.lengths_of(found),
         memory=told.memory_of(found),
+        confirmations=confirmed.confirmations_of(grid),
         probes=tuple(_probe_fact(cell) for cell in found.probes),
         gpu_count=declared.get("gpu_count") or None,
         previous_setting=previous.setting if previous else None,

@@ -19,8 +19,19 @@ from benchmarks.records import search_answer
 from benchmarks.records.mode_words import setting_words
 from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
-from capacity import behaviour_tables, charts, exports, mode_tables, telemetry_rows, times_table, validity_tables
+from capacity import (
+    behaviour_tables,
+    charts,
+    confirm_tables,
+    exports,
+    mode_tables,
+    rubric_tables,
+    telemetry_rows,
+    times_table,
+    validity_tables,
+)
 from capacity.assessment.accounting import count_rows, tally
+from capacity.assessment.diagnosis import tally as tally_of
 from capacity.assessment.latency import seconds
 from capacity.assessment.verdict import ClassRow, Kind, Rate, SettingRow, Verdict
 from capacity.models import Choice, Objective
@@ -150,9 +161,12 @@ def _context(result: Result) -> dict[str, object]:
         "done": (len(result.evidence.measured), len(result.evidence.cells)),
         "judged": grid.mode == Mode.CLOSED,
         "heads": [setting_words(grid.mode, setting) for setting in result.evidence.setting_values],
+        "bands": rubric_tables.bands(verdict),
+        "diagnosis_words": tally_of(verdict.findings),
         **_mode_context(result),
         "checks": validity_tables.table(result),
         **behaviour_tables.context(result),
+        **confirm_tables.context(result),
     }
 
 

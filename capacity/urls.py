@@ -4,6 +4,7 @@ from django.urls import include, path, register_converter
 
 from capacity import behaviour_views as behaviour
 from capacity import compare_views as compare
+from capacity import confirm_views as confirm
 from capacity import decision_views as decision
 from capacity import mode_views as mode
 from capacity import objective_views as objective
@@ -49,6 +50,8 @@ urlpatterns = [
     path("grids/<int:pk>/checks.<fmt:fmt>", compare.grid_checks, name="grid-checks"),
     path("compare/", compare.compare, name="compare"),
     path("compare.<fmt:fmt>", compare.compare_file, name="compare-file"),
+    path("grids/<int:pk>/queue.<fmt:fmt>", confirm.grid_queue, name="grid-queue"),
+    path("grids/<int:pk>/confirm/", confirm.grid_confirm, name="grid-confirm"),
     path("grids/<int:pk>/propose/", decision.grid_propose, name="grid-propose"),
     path("workloads/<slug:slug>/<int:version>/modes/", mode.workload_modes, name="workload-modes"),
     path("workloads/<slug:slug>/<int:version>/modes.<fmt:fmt>", mode.workload_modes_file, name="workload-modes-file"),

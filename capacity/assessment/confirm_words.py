@@ -9,7 +9,7 @@ from benchmarks.stats.estimates import Interval, Share
 from capacity.assessment.facts import ConfirmFact
 from capacity.assessment.latency import seconds
 from capacity.assessment.queue_words import percent, waiting
-from capacity.assessment.verdict import Answer, Claim, Confirmation, Headroom, QueueCap
+from capacity.assessment.verdict import Answer, CapRow, Claim, Confirmation, Headroom, QueueCap
 
 NOTHING = (
     "Not confirmed: no open loop ran. These cells kept a fixed number in flight, so no queue formed, and their tails are "
@@ -30,6 +30,16 @@ def to_draw(setting: int, room: Headroom, cap: QueueCap | None) -> str:
         f"through a queue in which {waiting(cap.cap)}" if cap and cap.cap is not None else "through a bounded queue"
     )
     return f"Draw the confirmation: an open loop of the mix at {rate} requests a minute, {setting} served at once, {through}."
+
+
+def foretold(row: CapRow) -> str:
+    """What the chain says of one cap before it is tried."""
+    refused, wait = row.refused, row.waiting_p95_s
+    text = f"{percent(refused.value)} refused ({percent(refused.lower)} to {percent(refused.upper)})"
+    if row.cap == 0:
+        return f"{text}, and nobody waits"
+    ends = f"{seconds(wait.lower or 0.0)} to {seconds(wait.upper or 0.0)}"
+    return f"{text}, and 95 % of the others waiting at most {seconds(wait.value or 0.0)} ({ends})"
 
 
 def to_run(grid_id: int) -> str:
