@@ -38,6 +38,51 @@ def test_four_is_recommended_and_eight_refused_with_its_reasons() -> None:
     assert "Up to 4 requests waited" in text
 
 
+def worked_example() -> GridFacts:
+    """One GPU with 40 GiB: setting -> work in 30 s, p95 of short in the mix (alone .2 s), VRAM, share of time busy."""
+    shape = {1: (50, 0.22, 20.0, 0.21), 4: (105, 0.3, 30.0, 0.86), 8: (107, 0.62, 36.5, 0.93)}
+    cells = []
+    for setting, (n, short_s, gib, busy) in shape.items():
+        read = [
+            made.gauge("vram_used_bytes", gib * made.GIB), made.gauge("vram_total_bytes", 40 * made.GIB),
+            made.gauge("gpu_utilization_share", busy),
+        ]  # fmt: skip
+        parts = [
+            made.class_summary("short", made.latencies(n, short_s)),
+            made.class_summary("long", made.latencies(n, 4.0)),
+        ]
+        mixed = made.cell(10 * setting, setting, "mixed", made.summary(setting, "mixed", parts, gauges=read))
+        alone = made.simple_cell(10 * setting + 1, setting, p95_s=0.2, n=n, gauges=read)
+        cells += [mixed, alone]
+    return made.facts(cells, class_weights={"short": 1.0, "long": 1.0}, has_gpu=True)
+
+
+def test_the_worked_example_four_is_chosen_one_is_idle_and_eight_has_its_three_reasons() -> None:
+    verdict = judge(worked_example())
+    assert verdict.recommended == 4
+    (below,), (above,) = verdict.below, verdict.why_not
+    assert below.sentences == (
+        "One request in flight: 52% fewer successful requests a minute, 52% fewer completed.",
+        "4 requests in flight do 2.1 times the work.",
+        "The GPU is mostly idle: it is busy 21% of the time, with 4 requests in flight 86%.",
+    )
+    text = " ".join(above.sentences)
+    assert "2% more successful requests a minute" in text
+    assert "VRAM is nearly full: 0.3 GiB of the 36.8 GiB allowed are left." in text
+    assert "Long requests delay short ones: p95 of short in the mix is 3.1 times that alone, 1.5 times with 4" in text
+    assert [gate.key for gate in verdict.rows[-1].gates if gate.blocks] == ["fairness"]
+
+
+def test_of_repeats_the_marginal_work_has_its_interval() -> None:
+    cells = [
+        replace(made.simple_cell(10 * s + r, s, p95_s=0.3, n=n + r), repeat=r)
+        for s, n in ((4, 100), (8, 102)) for r in (1, 2, 3)
+    ]  # fmt: skip
+    (above,) = judge(made.facts(cells)).why_not
+    assert "between" in above.sentences[0]
+    assert "by 3 repeats" in above.sentences[0]
+
+
 @pytest.mark.parametrize(
     ("bounded", "expected"),
     [(False, "gateway with a bounded queue"), (None, "is not known"), (True, "no limit on waiting requests")],

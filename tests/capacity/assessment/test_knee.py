@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from benchmarks.stats.ratios import paired_ratio
 from capacity.assessment import headroom, knee
-from capacity.assessment.choose import judge
+from capacity.assessment.choose import judge, row_of
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.verdict import Knee
 from tests.capacity import synthetic as made
@@ -108,13 +108,14 @@ def test_a_repeat_without_all_its_classes_is_no_pair() -> None:
     )
 )
 def test_the_law_is_kept_wherever_a_bound_decides(rows: dict[int, tuple[int, ...]]) -> None:
-    verdict = judge(repeated({s: tuple(max(n, 1) for n in counts) for s, counts in sorted(rows.items())}))
-    one = verdict.knee
+    grid = repeated({s: tuple(max(n, 1) for n in counts) for s, counts in sorted(rows.items())})
+    safe = [row for setting in grid.setting_values if (row := row_of(grid, setting)).safe]
+    one = knee.knee(grid, safe)
     if one is None:
-        assert verdict.recommended is None
+        assert not any(row.good.value for row in safe)
         return
     proved = [c.setting for c in one.compared if c.ratio.lower is not None and c.ratio.lower >= knee.KNEE_SHARE]
-    assert one.setting == verdict.recommended
+    assert one.setting in [row.setting for row in safe]
     assert one.setting <= one.best
     if proved:
         assert (one.setting, one.indicative) == (proved[0], False)
