@@ -22,7 +22,7 @@ from capacity.assessment.mix import prompt_quantiles
 from capacity.forms import PercentField
 
 BEHAVIOUR = ("max_slowdown", "max_free_s", "max_refuse_s", "max_recover_s")
-RETRY = ("tries", "base_s", "most_s", "jitter", "honours_retry_after", "budget_share")
+RETRY = ("tries", "base_s", "most_s", "budget_share", "jitter", "honours_retry_after")
 TOKENS = ("p10_tokens", "p90_tokens", "p95_tokens")
 SHARES = ("repeated_share", "shared_prefix_share")
 TIMES = ("window_start", "window_end", "latest_finish")
@@ -145,7 +145,7 @@ class TermsForm(forms.Form):
     )
     batch_outage_s = forms.FloatField(
         label="Outage to survive", required=False, min_value=0, max_value=86_400,
-        help_text="The batch must be done even if the power is gone for so long once. Empty: none.",
+        help_text="Done in time even if the power is gone once for so long, with the time until it serves again. Empty: none.",
     )  # fmt: skip
     published = forms.CharField(
         label="Sentence or figure", required=False, max_length=300, widget=forms.Textarea(attrs={"rows": 2}),
@@ -164,12 +164,15 @@ class TermsForm(forms.Form):
             **{f"production_{name}": "tokens" for name in TOKENS},
         )  # fmt: skip
         halves = (
-            *BEHAVIOUR, "demand_per_min", "tenants", "retry_kind", "retry_jitter", "retry_honours_retry_after",
-            *(f"production_{name}" for name in SHARES), "batch_items", "batch_power_expected", "batch_outage_s",
+            *BEHAVIOUR, "demand_per_min", "tenants", "retry_kind", *(f"production_{name}" for name in SHARES), "batch_items",
+            "batch_power_expected", "batch_outage_s",
         )  # fmt: skip
-        thirds = ("retry_base_s", "retry_most_s", "retry_budget_share", *(f"production_{name}" for name in TOKENS),
-                  *(f"batch_{name}" for name in TIMES))  # fmt: skip
-        lay_out(self, **dict.fromkeys(halves, "h") | dict.fromkeys(thirds, "t") | {"retry_tries": "h"})
+        thirds = [
+            f"{part}_{name}"
+            for part, names in (("retry", RETRY), ("production", TOKENS), ("batch", TIMES))
+            for name in names
+        ]
+        lay_out(self, **dict.fromkeys(halves, "h") | dict.fromkeys(thirds, "t"))
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data

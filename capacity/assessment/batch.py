@@ -291,6 +291,13 @@ def _cautions(facts: GridFacts, terms: BatchTerms, shown: BatchRow | None, power
         kept = [run for run in runs(facts, facts.at(shown.setting)) if run.resumed]
         what = "its interruption is in the time above" if kept else "only runs without one are in the time above"
         found.append(f"The measured runs were interrupted and went on {_times(shown.restarts)}; {what}.")
+    slowed = [
+        c for c in _measured(facts.at(shown.setting)) if c.summary is not None and c.summary.client.client_limited
+    ]
+    if slowed:
+        found.append(
+            f"The load client was the bottleneck in {len(slowed)} of {len(shown.cells)} runs: the server alone may be faster."
+        )
     if shown.interactive and shown.answer == Answer.HOLDS:
         found.append(
             f"Interactive work would refuse batches of {shown.setting:,}: {shown.interactive[0]} The batch may take them, in a "

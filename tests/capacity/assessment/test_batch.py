@@ -180,6 +180,16 @@ def test_few_items_that_stand_for_a_whole_night_are_said() -> None:
     assert not batch(facts(*THREE, terms=replace(NIGHT, items=2000)), "grid").cautions
 
 
+def test_a_client_that_was_the_bottleneck_makes_the_time_too_long_never_too_short_and_is_said() -> None:
+    slowed = replace(made.STEADY, client_limited=True)
+    cells = [replace(c, summary=replace(c.summary, client=slowed)) for c in THREE]  # type: ignore[type-var]
+    found = batch(facts(*cells), "grid")
+    assert found.answer == Answer.HOLDS
+    assert any(
+        "was the bottleneck in 3 of 3 runs: the server alone may be faster" in caution for caution in found.cautions
+    )
+
+
 def test_a_batch_may_take_what_interactive_work_refuses_and_says_so() -> None:
     slow = [
         replace(c, summary=replace(c.summary, classes=(made.class_summary("short", made.latencies(200, 4.0)),)))  # type: ignore[type-var]
