@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import ssl
+import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -24,6 +25,10 @@ Get = Callable[[str], str]
 Clocks = Callable[[], ClockPair]
 
 SCRAPE_TIMEOUT_S = 2.0
+SCRAPE_TOTAL_S = 4.0
+"""For one page, however steadily it comes."""
+MOST_PAGE_BYTES = 8 * 1024 * 1024
+"""Of a page, as it is sent; the largest that a runtime is known to have is a few hundred kilobytes."""
 MIB = 1024 * 1024
 RENAMED = {"kv_usage": "kv_usage_share"}
 # NVIDIA's dcgm-exporter: memory in MiB, utilisation in percent, power in watts, energy in mJ since the driver's start.
@@ -45,8 +50,13 @@ STALE_AFTER_S = 30.0
 DCGM_USED, DCGM_FREE, DCGM_RESERVED = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_RESERVED"
 
 
+class PageRefusedError(httpx.HTTPError):
+    """A page that came and is not read; the message says why."""
+
+
 def http_get(*, secure: bool = True) -> Get:
-    """A getter that never leaves its target: no proxy environment, no redirects, two seconds. Raises httpx.HTTPError.
+    """A getter that never leaves its target: no proxy environment, no redirects, two seconds for each step and four for all
+    of a page, which is no larger than 8 MiB and not compressed. Raises httpx.HTTPError.
 
     Without `secure` no certificates are loaded, which takes longer than the rest of the engine's start; https then
     fails.
@@ -55,12 +65,28 @@ def http_get(*, secure: bool = True) -> Get:
     client = httpx.Client(trust_env=False, follow_redirects=False, timeout=SCRAPE_TIMEOUT_S, verify=tls)
 
     def get(url: str) -> str:
-        response = client.get(url)
-        if response.status_code != 200:
-            raise httpx.HTTPStatusError(f"HTTP {response.status_code}", request=response.request, response=response)
-        return response.content.decode("utf-8", "replace")
+        until_s = time.monotonic() + SCRAPE_TOTAL_S
+        with client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response:
+            if response.status_code != 200:
+                raise httpx.HTTPStatusError(f"HTTP {response.status_code}", request=response.request, response=response)
+            return _page(response, until_s)
 
     return get
+
+
+def _page(response: httpx.Response, until_s: float) -> str:
+    encoding = response.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        # A few bytes of it may stand for any number.
+        raise PageRefusedError(f"the page is compressed ({encoding[:40]}), which was not asked for")
+    taken = bytearray()
+    for piece in response.iter_raw():
+        taken += piece
+        if len(taken) > MOST_PAGE_BYTES:
+            raise PageRefusedError(f"the page is larger than {MOST_PAGE_BYTES:,} bytes")
+        if time.monotonic() > until_s:
+            raise PageRefusedError(f"the page took longer than {SCRAPE_TOTAL_S:g} s")
+    return taken.decode("utf-8", "replace")
 
 
 class RuntimeSource:
@@ -74,7 +100,7 @@ class RuntimeSource:
         try:
             found = read_metrics(self._kind, self._get(self._url))
         except httpx.HTTPError as error:
-            return [NotReported(name="runtime_metrics", source=source, reason=f"not reachable: {_words(error)}")]
+            return [NotReported(name="runtime_metrics", source=source, reason=_why(error))]
         pair = self._clocks()
         values = [
             placed(
@@ -100,7 +126,7 @@ class DcgmSource:
         try:
             samples = parse(self._get(self._url)).samples
         except httpx.HTTPError as error:
-            return [NotReported(name="gpu_metrics", source=source, reason=f"not reachable: {_words(error)}")]
+            return [NotReported(name="gpu_metrics", source=source, reason=_why(error))]
         pair = self._clocks()
         wanted: dict[tuple[str, str], float | None] = {(s.name, _device(s)): s.value for s in samples}
         stamps = {(s.name, _device(s)): s.at_ms for s in samples}
@@ -144,5 +170,6 @@ def source_of(url: str) -> str:
     return f"{parts.hostname}:{parts.port}{parts.path}" if parts.port else f"{parts.hostname}{parts.path}"
 
 
-def _words(error: Exception) -> str:
-    return re.sub(r"\s+", " ", str(error)) or type(error).__name__
+def _why(error: httpx.HTTPError) -> str:
+    words = re.sub(r"\s+", " ", str(error)) or type(error).__name__
+    return words if isinstance(error, PageRefusedError) else f"not reachable: {words}"

@@ -6,11 +6,12 @@ import os
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from benchmarks.engine import scrape
 from benchmarks.engine.clocks import NS, ClockPair
 from benchmarks.engine.host import HostSource, RuntimeProcessSource
 from benchmarks.engine.periods import metrics_period_s
@@ -34,12 +35,17 @@ vllm:num_preemptions_total{model_name="m"} 480.0
 
 
 @contextmanager
-def page(text: str, status: int = 200):
+def page(text: str, status: int = 200, *, pieces: int = 1, after_s: float = 0.0, encoding: str = ""):
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
+            if encoding:
+                self.send_header("Content-Encoding", encoding)
             self.end_headers()
-            self.wfile.write(text.encode())
+            with suppress(OSError):  # the reader may have enough
+                for _ in range(pieces):
+                    self.wfile.write(text.encode())
+                    time.sleep(after_s)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -128,6 +134,30 @@ def test_a_page_that_does_not_answer_is_told(source):
     with page("", status=404) as url:
         (told,) = source(url).read(1)
     assert told.reason == "not reachable: HTTP 404"
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"pieces": 9, "text": "x" * 2**20}, "the page is larger than 8,388,608 bytes"),
+        ({"pieces": 100, "text": "# a\n", "after_s": 0.02}, "the page took longer than 0.3 s"),
+        ({"text": "", "encoding": "gzip"}, "the page is compressed (gzip), which was not asked for"),
+    ],
+)
+@pytest.mark.parametrize(
+    "source", [lambda url: RuntimeSource(url, "vllm", http_get()), lambda url: DcgmSource(url, http_get())]
+)
+def test_a_page_without_end_is_not_reported_with_that_reason(monkeypatch, source, how, why):
+    monkeypatch.setattr(scrape, "SCRAPE_TOTAL_S", 0.3)
+    with page(**how) as url:
+        (told,) = source(url).read(1)
+    assert told.reason == why
+
+
+def test_a_page_of_just_the_size_is_read():
+    text = "vllm:num_requests_running 1\n"
+    with page(text + "#" * (scrape.MOST_PAGE_BYTES - len(text))) as url:
+        assert values(RuntimeSource(url, "vllm", http_get()).read(1)) == {"runtime_running": 1.0}
 
 
 def test_a_dcgm_exporter_gives_the_same_names_as_nvml_in_our_units():
