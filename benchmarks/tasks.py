@@ -136,11 +136,17 @@ def check_endpoint(pk: int) -> None:
         log.warning("an endpoint of %s is not looked at: %s", check.hardware.slug, refused)
         return
     refused = refused or target_refusal(check.endpoint) or key_refusal(check.api_key_name, check.endpoint)
-    result = {"ok": False, "problem": refused} if refused else _looked(check)
+    refused = refused or _measuring(check.hardware)
+    with _one_load_here() as free:
+        if not free and not refused:
+            return  # a cell or another look has this machine now; the sweep asks again
+        result = {"ok": False, "problem": refused} if refused else _looked(check)
     status = EndpointCheck.Status.DONE if not refused else EndpointCheck.Status.FAILED
     EndpointCheck.objects.filter(pk=pk, status=EndpointCheck.Status.QUEUED).update(
         status=status, result=result, finished_at=timezone.now()
     )
+    if not refused:
+        ring_bell(check.hardware.slug)  # a cell that was rung for meanwhile found the machine taken
 
 
 @beat_embedded_init.connect
@@ -192,6 +198,14 @@ def _not_trusted(hardware: Hardware) -> str | None:
     """Why the host does not trust this worker; one that shares a folder with the web enrols itself first."""
     enrolling.enrol_beside_the_web(hardware, worker=probe.claimant_host(probe.claimant()), at=timezone.now())
     return enrolling.refusal(hardware)
+
+
+def _measuring(hardware: Hardware) -> str | None:
+    """Why an endpoint of this host is not looked at now: a request beside a cell would be in its figures."""
+    cell = Cell.objects.filter(hardware=hardware, status=Cell.Status.RUNNING).first()
+    if cell is None:
+        return None
+    return f"Grid {cell.grid_id} is running on this host, and a request beside it would be in its figures. Try again after it."
 
 
 def _looked(check: EndpointCheck) -> dict[str, object]:

@@ -11,7 +11,8 @@ from benchmarks import tasks
 from benchmarks.management.commands.worker import celery_command
 from benchmarks.models import EndpointCheck, Hardware
 from tests import factories
-from tests.benchmarks.runs.made import running_grid, states
+from tests.benchmarks.hosts.counting import counting
+from tests.benchmarks.runs.made import claim, running_grid, states
 
 pytestmark = pytest.mark.django_db
 
@@ -67,7 +68,7 @@ def test_a_probe_is_kept_beside_the_declared_facts_and_once_while_nothing_change
 
 
 def _check(host, endpoint, **fields):
-    user = factories.make_user(host.team, "operator")
+    user = factories.make_user(host.team, "operator", username=f"asks {host.slug}")
     return EndpointCheck.objects.create(
         team=host.team, hardware=host, kind="look", endpoint=endpoint, asked_by=user, **fields
     )
@@ -85,6 +86,32 @@ def test_a_look_at_a_silent_port_ends_and_says_so():
     tasks.check_endpoint(check.pk)
     check.refresh_from_db()
     assert (check.status, check.result["reachable"], check.finished_at is not None) == ("done", False, True)
+
+
+def test_a_look_beside_a_running_cell_of_the_host_is_refused_in_words_and_sends_no_byte():
+    grid = running_grid()
+    claim(grid)
+    with counting() as target:
+        check, elsewhere = (
+            _check(host, target.address) for host in (grid.hardware, factories.make_hardware(grid.team))
+        )
+        tasks.check_endpoint(check.pk)
+        assert target.connections == 0
+        tasks.check_endpoint(elsewhere.pk)
+        assert target.connections > 0
+    check.refresh_from_db()
+    assert (check.status, check.result["problem"]) == (
+        "failed",
+        f"Grid {grid.pk} is running on this host, and a request beside it would be in its figures. Try again after it.",
+    )
+
+
+def test_a_look_waits_while_something_else_loads_this_machine():
+    check = _check(factories.make_hardware(), "http://127.0.0.1:9")
+    with tasks._one_load_here():
+        tasks.check_endpoint(check.pk)
+    check.refresh_from_db()
+    assert check.status == "queued"
 
 
 def test_a_check_that_no_worker_takes_ends_after_a_while():
