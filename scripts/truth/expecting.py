@@ -80,18 +80,31 @@ def probed_at(case: Case) -> int:
     return max(fit, default=min(case.settings))
 
 
+def stops(case: Case, in_flight: int) -> bool:
+    """Whether a probe with so many in flight may say nothing: the host's own limits end it, or it is more than is let in."""
+    near = [f for f in case.figures if f.setting <= min(in_flight, case.profile.active_sequences)]
+    if in_flight > case.room:
+        return True
+    within = min((f for f in case.figures if f.setting >= in_flight), key=lambda f: f.setting, default=case.figures[-1])
+    limits = case.limits
+    return any(
+        f.vram_share > 0.97 * limits.max_vram_share or f.temperature_c > limits.max_temperature_c - 3.0
+        for f in (*near, within)
+    )
+
+
 def causes_of(case: Case, figures: Figures) -> Causes:
     """Of one setting, with what the behaviour probes find. Overload is the deployment's, whatever the setting; unfair is
     what happens with as many in flight as the fairness probe has, or more."""
     own = of_load(case, figures)
     sure, perhaps = set(own.sure), set(own.perhaps)
     if "overload" in case.probes and case.queue_cap is None:
-        sure.add(OVERLOAD)
+        (perhaps if stops(case, case.profile.active_sequences) else sure).add(OVERLOAD)
     probed = min(1 + LONG_CLIENTS, probed_at(case))
     if "fairness" in case.probes and case.slowdown is not None and figures.setting >= probed:
         limit = case.limits.terms.max_slowdown
         if case.slowdown.ratio > limit * (1 + NEAR_SLOWDOWN):
-            sure.add(FAIRNESS)
+            (perhaps if stops(case, 1 + LONG_CLIENTS) or case.error_share else sure).add(FAIRNESS)
         elif case.slowdown.ratio > limit * (1 - NEAR_SLOWDOWN):
             perhaps.add(FAIRNESS)
     return Causes(frozenset(sure), frozenset(perhaps - sure))
@@ -124,12 +137,17 @@ def findings(case: Case, chosen: int | None) -> tuple[Words, ...]:
     found = [frozenset[str]()] * 7
     found[LENGTHS] = _lengths(case)
     found[AVERAGE] = _average(case)
-    found[UNBOUNDED] = _unbounded(case)
-    found[BLOCKING] = _blocking(case)
+    found[UNBOUNDED] = _unbounded(case) | _unread(stops(case, case.profile.active_sequences))
+    # Of short requests that fail alone there is nothing to compare with.
+    found[BLOCKING] = _blocking(case) | _unread(stops(case, 1 + LONG_CLIENTS) or case.error_share > 0)
     found[MEMORY] = _memory(case)
     found[RETRIES] = _retries(case)
     found[TOKENS] = _tokens(case, chosen)
     return tuple(found)
+
+
+def _unread(ended: bool) -> Words:
+    return frozenset({NOT_TESTED} if ended else set())
 
 
 def _lengths(case: Case) -> Words:

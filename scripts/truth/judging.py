@@ -28,7 +28,7 @@ from capacity.assessment.facts import (
     MemoryFacts,
     ProbeFact,
 )
-from capacity.assessment.verdict import Verdict
+from capacity.assessment.verdict import Answer, SettingRow, Verdict
 from scripts.truth import expecting
 from scripts.truth.cases import LONG_CLIENTS, Case
 from scripts.truth.running import run
@@ -40,6 +40,9 @@ WRONG_PREDICTION = 0.6
 CAUSE_OF_GATE = {
     "success": expecting.ERRORS, "vram": expecting.VRAM, "temperature": expecting.TEMPERATURE,
     "preemptions": expecting.KV, "overload": expecting.OVERLOAD, "fairness": expecting.FAIRNESS,
+}  # fmt: skip
+CAUSE_OF_GUARD = {
+    "VRAM": expecting.VRAM, "°C": expecting.TEMPERATURE, "p95": expecting.LATENCY, "failed": expecting.ERRORS,
 }  # fmt: skip
 FOLLOWS = {
     expecting.QUEUE: {expecting.ERRORS, expecting.LATENCY}, expecting.KV: {expecting.LATENCY},
@@ -220,30 +223,25 @@ def why_not(case: Case, verdict: Verdict) -> tuple[str, bool]:
     row, true = verdict.row(settings[place]), expecting.limiting(case, chosen)
     if row is None:
         return "nothing", False
-    found = frozenset(name for gate in row.gates if gate.blocks for name in causes_in(gate.key, gate.reason))
+    found = causes_in(row)
     said = ", ".join(sorted(found)) or "little gain"
     if not found:
         return said, row.safe and not true.sure
     follows = {name for cause in true.sure | true.perhaps for name in FOLLOWS.get(cause, set()) | {cause}}
-    hit = found & follows if true.sure else found
-    return said, bool(hit) and found <= follows | {"stopped"}
+    return said, bool(found & follows) and found <= follows
 
 
-def causes_in(key: str, reason: str) -> set[str]:
-    """The cause that a gate stands for; of a window that a guard stopped, what the guard saw."""
-    if key.startswith("latency"):
-        return {expecting.LATENCY}
-    if key == "complete":
-        for mark, cause in (
-            ("VRAM", expecting.VRAM),
-            ("p95", expecting.LATENCY),
-            ("GPU", expecting.TEMPERATURE),
-            ("fail", expecting.ERRORS),
-        ):
-            if mark in reason:
-                return {cause}
-        return {"stopped"}
-    return {CAUSE_OF_GATE.get(key, f"gate {key}")}
+def causes_in(row: SettingRow) -> frozenset[str]:
+    """What its failing gates stand for. Where a guard stopped it, what the guard saw: of a window that was cut nothing else
+    can be asked."""
+    failing = [gate for gate in row.gates if gate.answer == Answer.FAILS]
+    stopped = next((gate.reason for gate in failing if gate.key == "complete"), "")
+    if cause := next((cause for mark, cause in CAUSE_OF_GUARD.items() if mark in stopped), ""):
+        return frozenset({cause})
+    return frozenset(
+        expecting.LATENCY if gate.key.startswith("latency") else CAUSE_OF_GATE.get(gate.key, f"gate {gate.key}")
+        for gate in failing
+    )
 
 
 def told(settings: frozenset[int | None]) -> str:

@@ -20,7 +20,7 @@ from benchmarks.simulator.model import Engine
 from benchmarks.simulator.profiles import Profile
 
 MIXED = "mixed"
-REQUESTS = 2000
+REQUESTS = 1500
 WARM = 60
 LEAST_OF_A_CLASS = 400
 
