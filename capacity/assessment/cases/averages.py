@@ -25,8 +25,8 @@ OBJECTIVE = "Set a limit at a percentile for each length class in the objective,
 
 def finding(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None) -> Finding:
     found = blank(KEY, TITLE)
-    timed = [one for row in rows for one in row.classes if one.timed > 0 or one.p50_s is not None]
-    if not timed:
+    parts = [part for cell in facts.cells if cell.summary is not None for part in cell.summary.classes]
+    if not any(tail.p50.n for part in parts for tail in (part.e2e_s, part.ttft_s, part.tpot_s)):
         return untested(found, "No latency is recorded.", next_cell="Run the cells of this grid.")
     limited = any(one.e2e_s or one.ttft_s or one.tpot_s for one in facts.limits.classes.values())
     if not limited:

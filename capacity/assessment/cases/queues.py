@@ -96,7 +96,7 @@ def _over_cap(facts: GridFacts) -> list[str]:
     found = []
     for one in facts.confirmations:
         gauge = one.summary.gauge(WAITING) if one.summary is not None else None
-        if gauge is not None and one.queue_cap is not None and gauge.peak > one.queue_cap:
+        if gauge is not None and one.queue_cap is not None and not one.differs and gauge.peak > one.queue_cap:
             found.append(
                 f"In the open loop at {at(one.setting)} up to {gauge.peak:.0f} requests waited, over the cap of {one.queue_cap} "
                 f"(n = {gauge.n} readings)."
