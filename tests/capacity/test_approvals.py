@@ -31,14 +31,17 @@ pytestmark = pytest.mark.django_db
 class Office:
     """One team with a measured, authorised grid and a person for each role."""
 
-    def __init__(self, *, conditions: bool = True) -> None:
+    def __init__(
+        self, *, conditions: bool = True, kind: str = "simulator", set_at: datetime = STARTED - timedelta(hours=1)
+    ) -> None:
+        self.set_at = set_at
         self.team: Team = make_team()
         self.operator = make_user(self.team, Role.OPERATOR)
         self.owner = make_user(self.team, Role.HOST_OWNER)
         self.approver = make_user(self.team, Role.APPROVER)
         self.signer = make_user(self.team, Role.SIGNER)
         self.objective = make_objective(self.team)
-        self.runtime = make_runtime(make_hardware(self.team))
+        self.runtime = make_runtime(make_hardware(self.team), kind=kind)
         self.grid: Grid = self.drawn(recorded=conditions)
         self.authorize(self.grid, self.owner)
         measure(self.grid)
@@ -49,7 +52,7 @@ class Office:
             drawn_by=self.operator,
             limits=limits(),
             objective_digest=self.objective.digest,
-            objective_set_at=STARTED - timedelta(hours=1),
+            objective_set_at=self.set_at,
             recorded=recorded,
         )
 
