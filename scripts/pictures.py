@@ -40,6 +40,7 @@ KINDS = (
     r"/workloads/[\w-]+/\d+/modes/", r"/grids/new/\?workload=\d+&mode=\w+",
     r"/objectives/[\w-]+/\d+/", r"/objectives/[\w-]+/\d+/edit/",
     r"/grids/\d+/", r"/grids/\d+/live/", r"/grids/\d+/propose/", r"/grids/\d+/cells/\d+/",
+    r"/grids/\d+/quality/",
     r"/authorisations/\d+/", r"/approvals/\d+/", r"/statements/[\w-]+/", r"/v/[\w-]+/\w+/",
     r"/docs/[\w-]+/", r"/grids/new/\?from=\d+",
 )  # fmt: skip
