@@ -21,10 +21,10 @@ SUSTAINED, BURST, BOTH = "sustained", "burst", "both"
 BURST_S = 10.0
 LEAST_CLIENTS = 8
 PARAMETERS: dict[str, tuple[str, ...]] = {
-    "fairness": ("long_clients", "beside_s"),
-    "overload": ("times_capacity", "overload_s", "most_in_flight"),
+    "fairness": ("long_clients", "alone_s", "beside_s"),
+    "overload": ("times_capacity", "measure_s", "calm_s", "overload_s", "most_in_flight"),
     "cancellation": ("tries", "frees_within_s"),
-    "retry_storm": ("times_capacity", "load", "most_in_flight"),
+    "retry_storm": ("times_capacity", "measure_s", "calm_s", "load", "most_in_flight"),
     "limits": ("rate_requests",),
     "recovery": ("after", "storm_clients"),
     "idle": ("idle_s",),
@@ -54,8 +54,11 @@ class ProbesForm(forms.Form):
     fairness_long_clients = forms.IntegerField(
         label="Long requests beside it, at a time", required=False, min_value=1, max_value=256
     )
+    fairness_alone_s = forms.FloatField(label="Short ones alone for", required=False, min_value=1, max_value=600)
     fairness_beside_s = forms.FloatField(label="Beside each other for", required=False, min_value=1, max_value=600)
     overload_times_capacity = forms.FloatField(label="Times its capacity", required=False, min_value=1.1, max_value=10)
+    overload_measure_s = forms.FloatField(label="Capacity measured for", required=False, min_value=1, max_value=600)
+    overload_calm_s = forms.FloatField(label="Light load before it for", required=False, min_value=1, max_value=600)
     overload_overload_s = forms.FloatField(label="Overloaded for", required=False, min_value=1, max_value=600)
     overload_most_in_flight = forms.IntegerField(
         label="In flight, at most", required=False, min_value=2, max_value=4096,
@@ -68,6 +71,8 @@ class ProbesForm(forms.Form):
     retry_storm_times_capacity = forms.FloatField(
         label="Times its capacity", required=False, min_value=1.1, max_value=10
     )
+    retry_storm_measure_s = forms.FloatField(label="Capacity measured for", required=False, min_value=1, max_value=600)
+    retry_storm_calm_s = forms.FloatField(label="Light load before each for", required=False, min_value=1, max_value=600)
     retry_storm_load = forms.ChoiceField(
         label="Load", required=False, choices=[(SUSTAINED, "Sustained"), (BURST, "A burst of 10 s"), (BOTH, "Both")]
     )

@@ -65,6 +65,12 @@ class Plan:
     model_digest: str = ""
     task: str = "words"
     gpu_metrics_path: str = ""
+    geometry: str = ""
+    weights_gib: float = 0.0
+    """The model's config.json, and the size of its weights: what memory is foreseen by."""
+    class_names: Sequence[str] = ()
+    """Which classes are measured, `mixed` among them perhaps; each class by itself where none is named."""
+    repeats: int = 1
     probes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Behaviour probes after the load, each with what is chosen of its parameters."""
 
@@ -119,6 +125,8 @@ class Journey:
             "metrics_url": plan.endpoint + plan.metrics_path if plan.metrics_path else "",
             "gpu_metrics_url": plan.endpoint + plan.gpu_metrics_path if plan.gpu_metrics_path else "",
         }
+        if plan.geometry:
+            values |= {"geometry_text": plan.geometry, "weights_gib": f"{plan.weights_gib:g}"}
         page = operator.send(page, values)
         self.say(f"runtime registered by operator: {page.path}")
         return page.path
@@ -169,9 +177,9 @@ class Journey:
             **chosen,
             "name": name,
             "reason": "To find the setting that keeps the objective with room to spare.",
-            "class_names": [c.name for c in plan.classes],
+            "class_names": list(plan.class_names) or [c.name for c in plan.classes],
             "setting_values": [str(s) for s in settings],
-            "repeats": "1",
+            "repeats": str(plan.repeats),
             "window_s": f"{plan.window_s:g}",
             "warmup_s": f"{plan.warmup_s:g}",
             "power_source": "grid",
@@ -196,6 +204,34 @@ class Journey:
         page = owner.get(f"/grids/{grid}/authorise/")
         owner.send(page, {"password": owner.password})
         self.say(f"grid {grid} authorised by host-owner, another person than the one who drew it")
+
+    def record_after(self, grid: int) -> None:
+        """Room and power after the grid, as they were before."""
+        operator = self.as_("operator")
+        page = operator.get(f"/grids/{grid}/conditions/after/")
+        operator.send(page, {"ambient_c": "22", "ambient_source": "hand"})
+        self.say(f"conditions after grid {grid} recorded by operator, as they were before")
+
+    def confirmation(self, grid: int) -> dict[str, str]:
+        """What the page proposes: setting, rate_per_min, queue_cap and more, as the form holds it."""
+        form = self.as_("operator").get(f"/grids/{grid}/confirm/").form("setting", "queue_cap", "rate_per_min")
+        return {name: values[0] for name, values in form.fields.items() if values}
+
+    def draw_confirmation(self, grid: int, *, runtime: str, window_s: float, repeats: int) -> int:
+        """An open loop of the mix at the proposed rate, through the proposed queue cap; returns its grid's number."""
+        operator = self.as_("operator")
+        page = operator.get(f"/grids/{grid}/confirm/")
+        values: dict[str, str | list[str]] = {
+            "runtime": choice(page, "runtime", runtime),
+            "window_s": f"{window_s:g}",
+            "repeats": str(repeats),
+        }
+        page = operator.send(page, values, extra={"action": "draw"})
+        found = re.match(r"/grids/(\d+)/", page.path)
+        if not found:
+            raise JourneyError(f"drawing the confirmation led to {page.path}: {page.words()[:300]}")
+        self.say(f"grid {found[1]}, the confirmation of grid {grid}, drawn by operator")
+        return int(found[1])
 
     def is_draft(self, grid: int) -> bool:
         """Whether it still waits for its authorisation."""

@@ -57,7 +57,7 @@ class Card:
             vram_free_bytes=profile.vram_total_bytes - used,
             power_w=self._power_w,
             temperature_c=self._temperature_c,
-            utilization_share=1.0 - math.exp(-1.5 * active) if active else 0.0,
+            utilization_share=1.0 - math.exp(-0.5 * active) if active else 0.0,
             energy_j=self._energy_j,
         )
 

@@ -143,4 +143,15 @@ EMBEDDER = Profile(
     card=None,
 )
 
-PROFILES: dict[str, Profile] = {profile.name: profile for profile in (DEMO, CPU, CALIBRATE, EMBEDDER)}
+# The worked example: batching pays up to four sequences and hardly beyond, prompts are cut into chunks, and the card is
+# nearly full with eight.
+EXAMPLE = msgspec.structs.replace(
+    DEMO,
+    name="example",
+    model="headroom-simulated-example",
+    decode_curve=((1, 120.0), (2, 230.0), (4, 420.0), (8, 425.0)),
+    prefill_tokens_per_s=4000.0,
+    tokens_per_step=64,
+)
+
+PROFILES: dict[str, Profile] = {profile.name: profile for profile in (DEMO, CPU, CALIBRATE, EMBEDDER, EXAMPLE)}
