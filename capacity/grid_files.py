@@ -52,22 +52,24 @@ def write(grid: Grid, path: Path) -> int:
         )
     found = {model: list(part) for model, part in _parts(grid).items()}
     parts = ((model, map(_row, part)) for model, part in ({User: _people(found)} | found).items())
-    return backups.pack(path, parts, lambda: {"grid": grid.pk, "name": grid.name, "digest": grid.digest})
+    return backups.pack(
+        path, parts, lambda: {"grid": grid.pk, "name": grid.name, "digest": grid.digest} | _confirms(grid)
+    )
 
 
 def read(path: Path) -> Grid:
     """The grid as it now stands here, all or nothing. Raises BackupRefused where the file is no grid's or was changed,
-    where evidence does not have its digest, or where the grid is here already."""
+    where evidence does not have its digest, where the grid is here already, or where it confirms one that is not."""
     with backups.opened(path) as (folder, manifest), transaction.atomic():
         if "grid" not in manifest:
             raise backups.BackupRefused(
                 f"{path} is no grid's file; a whole backup is taken back by `manage.py restore`."
             )
         backups.check_evidence(folder, manifest)
-        numbers: Numbers = {}
+        numbers: Numbers = {Grid: _confirmed(manifest)}
         people: tuple[Model, ...] = (User,)
         for model in people + _ORDER:
-            numbers[model] = {}
+            numbers.setdefault(model, {})
             for row in backups.rows_of(folder, manifest, model):
                 numbers[model][row["id"]] = _taken(model, row, numbers)
         grid = Grid.objects.get(pk=numbers[Grid][manifest["grid"]])
@@ -76,6 +78,25 @@ def read(path: Path) -> Grid:
             changes={"file_sha256": sha256(path.read_bytes()), "number_there": manifest["grid"], "made_at": manifest["made_at"]},
         )  # fmt: skip
     return grid
+
+
+def _confirms(grid: Grid) -> dict[str, object]:
+    """By what the grid that this one confirms is known anywhere."""
+    other = grid.confirms
+    return {"confirms": [other.pk, other.digest, other.drawn_at.isoformat(), other.name]} if other else {}
+
+
+def _confirmed(manifest: dict[str, Any]) -> dict[int, int]:
+    """The number here of the grid that this one confirms."""
+    if "confirms" not in manifest:
+        return {}
+    number, digest, drawn_at, name = manifest["confirms"]
+    found = Grid.objects.filter(digest=digest, drawn_at=drawn_at).first()
+    if found is None:
+        raise backups.BackupRefused(
+            f"It confirms grid {number} there, {name}, which is not here. Import that one first."
+        )
+    return {number: found.pk}
 
 
 def _parts(grid: Grid) -> dict[Model, Iterable[models.Model]]:

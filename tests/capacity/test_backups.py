@@ -9,7 +9,9 @@ import tarfile
 import pytest
 
 from benchmarks import audit
+from benchmarks.drafts import Confirms
 from benchmarks.models import Attempt, Authorization, Cell, Conditions, Evidence, EvidenceChunk, Grid
+from benchmarks.records.modes import OpenTerms
 from capacity import backups, grid_files
 from tests import factories
 from tests.benchmarks.runs import protected
@@ -196,6 +198,36 @@ def test_two_grids_of_one_runtime_share_the_registry_there(ended, tmp_path):
     }
     classes = ended.workload.classes.count()
     assert shared == {"grid": 2, "runtime": 1, "workload": 1, "hardware": 1, "lengthclass": classes}
+
+
+def test_a_confirmation_follows_the_grid_that_it_confirms(ended, tmp_path):
+    other = factories.make_grid(
+        ended.runtime, ended.workload, settings=(60,), class_names=["mixed"], load=OpenTerms(max_in_flight=30),
+        confirms=Confirms(grid=ended, setting=ended.setting_values[0], queue_cap=4),
+    )  # fmt: skip
+    Grid.objects.filter(pk=other.pk).update(status="withdrawn")
+    other.refresh_from_db()
+    for grid in (ended, other):
+        grid_files.write(grid, tmp_path / f"{grid.pk}.tar")
+
+    def unknown(name, data):
+        if name != "manifest.json":
+            return data
+        told = json.loads(data)
+        told["confirms"][1] = "0" * 64
+        return json.dumps(told).encode()
+
+    alone = rewritten(tmp_path / f"{other.pk}.tar", tmp_path / "alone.tar", unknown)
+    with pytest.raises(backups.BackupRefused, match=f"It confirms grid {ended.pk} there, .* Import that one first"):
+        grid_files.read(alone)
+    house = Installation(tmp_path / "new")
+    (tmp_path / "new").mkdir()
+    house.manage("migrate", "-v0")
+    for grid in (ended, other):
+        house.manage("import_grid", str(tmp_path / f"{grid.pk}.tar"))
+    assert house.rows("SELECT id, confirms_id, confirms_queue_cap FROM benchmarks_grid ORDER BY id") == [
+        (1, None, None), (2, 1, 4),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("status", ["draft", "authorized", "running"])
