@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from math import isinf
 
+import msgspec
 import pandas as pd
 
 from benchmarks.engine.plan import ClassLimits
@@ -41,9 +42,11 @@ def as_csv(result: Result) -> str:
 
 
 def as_json(result: Result) -> str:
-    """An object with `rows`, the same columns as the CSV."""
+    """An object with `rows`, the same columns as the CSV; of static batches also `batch`, each batch size against the
+    window."""
     rows = [{name: _plain(value) for name, value in row.items()} for row in _rows(result)]
-    return json.dumps({"rows": rows}, ensure_ascii=False, allow_nan=False)
+    held = {"batch": msgspec.to_builtins(result.verdict.batch)} if result.verdict.batch else {}
+    return json.dumps({"rows": rows, **held}, ensure_ascii=False, allow_nan=False)
 
 
 def cells_frame(result: Result) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from benchmarks.engine.columns import from_frames
 from benchmarks.engine.load import StaticBatch
 from benchmarks.engine.plan import BatchTerms, ObjectiveTerms
 from benchmarks.engine.summary import summarise
-from benchmarks.engine.summary_types import CellSummary
+from benchmarks.engine.summary_types import CellSummary, GpuTotal
 from benchmarks.engine.terms import End, Window
 from benchmarks.models import Cell, Grid, Role
 from benchmarks.records.modes import StaticTerms
@@ -112,3 +112,24 @@ def test_one_run_is_indicative_on_the_page() -> None:
     html = page(measured(round_ms=(1000,)))
     assert "Indicative: needs 2 more runs to be sure of 05:30." in html
     assert "no bound" in html
+
+
+def test_the_table_has_its_twin_as_json() -> None:
+    grid = measured()
+    client = Client()
+    client.force_login(factories.make_user(grid.team, Role.VIEWER))
+    held = client.get(f"/grids/{grid.pk}/cells.json").json()["batch"]
+    assert (held["answer"], held["setting"], held["allowed_s"]) == ("holds", SIZE, 27_000.0)
+    assert held["rows"][0]["finish_s"]["value"] == pytest.approx(100_000 * 24.299 / 200)
+
+
+@pytest.mark.parametrize("watts, said", [(180.0, "successful requests per kWh"), (None, "per kWh is not known")])
+def test_a_judged_grid_tells_its_goodput_for_each_kwh_where_power_was_read(watts: float | None, said: str) -> None:
+    def of(cell: Cell) -> CellSummary:
+        total = GpuTotal(name="gpu_power_w", value=watts or 0.0, known=1, of=1, how="energy counter")
+        return replace(stored.summary_of(cell), gpu_totals=(total,) if watts else ())
+
+    grid = stored.measure(factories.make_grid(settings=(1, 2), limits=made.limits()), of)
+    assert result_of(grid).verdict.rows[0].items_per_s.value is not None
+    html = page(grid)
+    assert ("items a second" in html, said in html) == (True, True)
