@@ -22,6 +22,7 @@ TWO_SIDED_ALPHA = 0.05
 GATE_ALPHA = 0.05
 # Guards ceil(q * n) against the last bit: 0.95 * 60 is 57.0, but other products land a hair above the whole number.
 RANK_SLACK = 1e-9
+MANY_MISSES = 200
 REACH = 40.0  # standard deviations; beyond them a binomial's share is below 1e-300
 
 
@@ -42,9 +43,12 @@ def binomial_near_mean(n: int, p: float) -> tuple[int, Floats]:
 
 
 def binomial_at_most(misses: int, n: int, p: float) -> float:
-    """P(Binomial(n, p) <= misses); needs only `misses` + 1 terms."""
+    """P(Binomial(n, p) <= misses); needs only `misses` + 1 terms, and of many misses those near the mean."""
     if misses >= n:
         return 1.0
+    if misses >= MANY_MISSES:
+        low, pmf = binomial_near_mean(n, p)
+        return min(1.0, math.fsum(pmf[: max(0, misses - low + 1)]))
     logs = [
         math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(p) + (n - k) * math.log1p(-p)
         for k in range(misses + 1)

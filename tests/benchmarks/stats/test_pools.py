@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from benchmarks.stats import pools
 from benchmarks.stats.packed import EXACT_VALUES, pack, unpack
-from benchmarks.stats.pools import BY_REPEATS, BY_REQUESTS, Pool, effective, lag_one, pool, pooled
+from benchmarks.stats.pools import (
+    BY_REPEATS,
+    BY_REQUESTS,
+    Pool,
+    autocorrelations,
+    effective,
+    inefficiency,
+    pool,
+    pooled,
+)
 from benchmarks.stats.quantiles import binomial_at_most, quantile
 
 TIMES = st.lists(st.integers(0, 3_000_000).map(lambda us: us / 1e6) | st.just(math.inf), min_size=1, max_size=80)
@@ -25,7 +34,7 @@ def shuffled(*values: float, seed: int = 0) -> np.ndarray:
 
 
 def independent(values: np.ndarray, limit_s: float | None = None) -> Pool:
-    return msgspec.structs.replace(pool(values, limit_s), autocorrelation=0.0)
+    return msgspec.structs.replace(pool(values, limit_s), autocorrelation=0.0, inefficiency=1.0)
 
 
 # ── what is kept ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -62,6 +71,11 @@ def test_a_pool_survives_json_and_counts_over_its_limit():
     assert msgspec.convert(json.loads(json.dumps(msgspec.to_builtins(kept))), Pool, strict=False) == kept
 
 
+def lag_one(values: np.ndarray) -> float | None:
+    found = autocorrelations(values)
+    return None if found is None else found[1]
+
+
 # ── effective n ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -81,6 +95,28 @@ def test_the_lag_one_correlation_is_found(r):
         values[i] = r * values[i - 1] + math.sqrt(1 - r * r) * step
     assert lag_one(values) == pytest.approx(6 / math.pi * math.asin(r / 2), abs=0.02)  # of ranks
     assert lag_one(np.exp(values * 3)) == pytest.approx(lag_one(values))  # a long tail changes no rank
+
+
+def test_a_slow_queue_under_quick_noise_is_worth_less_than_its_lag_one_correlation_tells():
+    """Waiting that remembers for 20 requests, hidden by service times: lag 1 is near .45, as if it forgot in two."""
+    dice = np.random.default_rng(4)
+    waiting = np.zeros(4000)
+    for i, step in enumerate(dice.normal(size=4000)):
+        waiting[i] = 0.95 * waiting[i - 1] + math.sqrt(1 - 0.95**2) * step
+    kept = pool(np.exp(waiting + dice.normal(size=4000)), None)
+    truth = 1 + 0.95 / 0.05  # 1 + 2 x (1/2) x sum of .95 ** k
+    assert kept.autocorrelation == pytest.approx(0.45, abs=0.05)
+    assert truth * 0.6 < kept.inefficiency < truth * 1.4
+    assert kept.effective == 4000 / kept.inefficiency < effective(4000, kept.autocorrelation) / 4
+
+
+def test_independent_and_alternating_requests_lose_nothing_to_the_sum():
+    assert inefficiency(np.array([1.0, -0.5, 0.2, 0.1])) == 1.0
+    assert pool(np.array([1.0, 2.0] * 30), None).effective == 60
+
+
+def test_a_drift_over_the_whole_window_leaves_next_to_nothing():
+    assert pool(np.arange(300.0), None).effective < 5
 
 
 def test_a_burst_of_failures_is_a_correlation_and_constant_times_are_none():
@@ -105,7 +141,10 @@ def test_the_pooled_quantile_is_that_of_all_requests_together(repeats, q):
 @settings(deadline=None, max_examples=100)
 def test_the_gate_and_the_bound_by_requests_are_the_same_statement(repeats, limit_us, r, q):
     limit_s = limit_us / 1e6
-    kept = [msgspec.structs.replace(pool(np.array(values), limit_s), autocorrelation=r) for values in repeats]
+    kept = [
+        msgspec.structs.replace(pool(np.array(values), limit_s), autocorrelation=r, inefficiency=1.0)
+        for values in repeats
+    ]
     found = pooled(kept, q, limit_s=limit_s)
     n, n_eff = found.estimate.n, found.n_effective
     misses = sum(value > limit_s for values in repeats for value in values)
@@ -118,7 +157,7 @@ def test_the_gate_and_the_bound_by_requests_are_the_same_statement(repeats, limi
 @settings(deadline=None, max_examples=60)
 def test_correlation_never_narrows_and_bounds_stand_in_order(repeats, r):
     kept = [pool(np.array(values), None) for values in repeats]
-    free = pooled([msgspec.structs.replace(one, autocorrelation=0.0) for one in kept], 0.95)
+    free = pooled([msgspec.structs.replace(one, autocorrelation=0.0, inefficiency=1.0) for one in kept], 0.95)
     tied = pooled([msgspec.structs.replace(one, autocorrelation=r) for one in kept], 0.95)
     assert tied.n_effective <= free.n_effective
     assert tied.by_requests is None or tied.by_requests >= free.by_requests

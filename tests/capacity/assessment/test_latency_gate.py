@@ -149,7 +149,7 @@ def kept(*repeats: Sequence[float], failed: int = 0, r: float = 0.0, limit_s: fl
         fell = failed if number == 1 else 0
         every = pool(np.array([*values, *([np.inf] * fell)]), limit_s)
         nothing = pool(np.zeros(0), None)
-        pools = {"e2e_s": replace(every, autocorrelation=r), "ttft_s": nothing, "tpot_s": nothing}
+        pools = {"e2e_s": replace(every, autocorrelation=r, inefficiency=1.0), "ttft_s": nothing, "tpot_s": nothing}
         part = replace(made.class_summary("short", values, failed=fell), pools=pools)
         cells.append(made.cell(number, 2, "short", made.summary(2, "short", [part]), repeat=number))
     return cells
