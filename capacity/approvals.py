@@ -284,6 +284,7 @@ def _claim(result: Result, row: SettingRow) -> dict[str, object]:
         "worst_ratio": row.worst.ratio if row.worst else None,
         "worst_class": row.worst.label if row.worst else "",
         "indicative": row.indicative,
+        "policy": [msgspec.to_builtins(line) for line in verdict.policy] if row.setting == verdict.recommended else [],
         "checks": msgspec.to_builtins(row.checks),
     }
 

@@ -1,23 +1,21 @@
-"""Behaviour probes beside the judgement: what they found is on the page and in files, and nothing is judged by them."""
+"""Behaviour probes beside the load: what they found is on the page and in files, and settings are judged by it."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from datetime import timedelta
 
 import pytest
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 
 from benchmarks import probe_tables, queries
-from benchmarks.engine.probe_plan import BY_NAME, Fairness, Idle, Overload, Probe, name_of
+from benchmarks.engine.probe_plan import BY_NAME, Cancellation, Fairness, Idle, Overload, Probe, name_of
 from benchmarks.engine.verdicts import Figure, ProbeVerdict
 from benchmarks.models import Cell, Grid, Role
-from capacity import behaviour_tables, documents, exports
-from capacity.models import Choice
+from capacity import behaviour_tables, exports
+from capacity.assessment.verdict import Kind
 from capacity.queries import result_of
 from tests import factories
 from tests.benchmarks.runs import probed
@@ -57,30 +55,61 @@ def page(grid: Grid, client: Client | None = None) -> str:
     return " ".join((client or client_of(grid)).get(grid.get_absolute_url()).content.decode().split())
 
 
-def test_a_grid_with_probes_is_compared_recommended_and_stated_exactly_as_without() -> None:
+def test_the_load_of_a_grid_with_probes_is_compared_and_exported_exactly_as_without() -> None:
     office = Office()
-    choice: Choice = office.approved()
-    issue = documents.Issue(
-        number="CS-2026-001", title="Capacity", by=office.signer, at=timezone.now().replace(microsecond=0),
-        valid_until=timezone.now() + timedelta(days=90), demonstration=True,
-    )  # fmt: skip
 
-    def judged() -> tuple[object, ...]:
-        grid = Grid.objects.get(pk=office.grid.pk)
-        result = result_of(grid)
-        stated = documents.build(choice=choice, result=result, conditions=grid.conditions.get(), issue=issue)
+    def seen() -> tuple[object, ...]:
+        result = result_of(Grid.objects.get(pk=office.grid.pk))
         evidence = result.evidence
         return (
-            result.facts, result.verdict, stated, exports.as_csv(result), evidence.cells, evidence.measured,
-            evidence.manifest(), evidence.leaves, evidence.authorization,
+            result.facts.cells, exports.as_csv(result), evidence.cells, evidence.measured, evidence.manifest(),
+            evidence.leaves, evidence.authorization,
         )  # fmt: skip
 
-    without = judged()
+    without = seen()
     office.authorize(office.grid, office.owner)  # the probes ran under another leave than the load
     add(office.grid, Overload(), probed.verdict(Overload(), "queues_without_bound"))
     add(office.grid, Fairness(), None, status="not_run", reason="Not safe to go on: the guard stopped it")
     assert len(queries.evidence(office.grid).probes) == 2
-    assert judged() == without
+    assert seen() == without
+
+
+def test_what_a_probe_finds_of_the_deployment_decides_and_one_that_did_not_run_does_not() -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits()))
+    add(grid, Fairness(), None, status="not_run", reason="Not safe to go on: the guard stopped it")
+    before = result_of(grid).verdict
+    assert before.kind == Kind.RECOMMENDED
+    add(grid, Overload(), probed.verdict(Overload(), "queues_without_bound"))
+    after = result_of(grid).verdict
+    assert (after.kind, after.recommended) == (Kind.NO_SAFE_SETTING, None)
+    assert "Put a gateway with a bounded queue in front." in after.summary
+
+
+def test_the_policy_stands_on_the_page_and_in_files_with_its_sources() -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits(), name="=SUM(1)"))
+    client = client_of(grid)
+    html, verdict = page(grid, client), result_of(grid).verdict
+    assert 'id="policy"' in html
+    assert "Outside what was measured" in html
+    answer = client.get(reverse("grid-policy", args=[grid.pk, "csv"]))
+    assert answer["Content-Disposition"] == f'attachment; filename="grid-{grid.pk}-policy-simulated.csv"'
+    rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    plain = json.loads(client.get(reverse("grid-policy", args=[grid.pk, "json"])).content)["rows"]
+    assert (
+        [row["control"] for row in rows] == [row["control"] for row in plain] == [line.key for line in verdict.policy]
+    )
+    assert (rows[0]["grid_name"], plain[0]["number"], rows[0]["setting"]) == ("'=SUM(1)", 4.0, "4")
+
+
+def test_a_link_to_what_is_not_measured_fills_the_new_grid() -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits()))
+    client = Client()
+    client.force_login(factories.make_user(grid.team, Role.OPERATOR))
+    link = f"{reverse('grid-new')}?from={grid.pk}&amp;mode=closed&amp;settings=4,6,8"
+    assert link in page(grid, client)
+    asked = client.get(f"{reverse('grid-new')}?from={grid.pk}&settings=4,6,8,{'9' * 5000},0,x")
+    assert asked.context["form"].initial["other_settings"] == "6"
+    assert asked.context["form"].initial["setting_values"] == ["4", "8"]
 
 
 @pytest.mark.parametrize(
@@ -118,14 +147,16 @@ def test_a_probe_that_did_not_run_says_why_and_a_grid_without_probes_has_no_such
     assert ("Not run" in html, "GPU at 90 C" in html, "Not safe to go on" in html) == (True, True, False)
 
 
-def test_what_a_probe_gave_a_verdict_on_is_said_to_be_tried_and_the_judges_sentence_stays() -> None:
+def test_what_a_probe_answered_is_no_longer_untested_and_what_it_tried_in_vain_says_so() -> None:
     grid = stored.measure(factories.make_grid(limits=made.limits()))
     sentences = result_of(grid).verdict.not_tested
-    add(grid, Fairness(), probed.verdict(Fairness(), "fair"))
-    add(grid, Overload(), probed.verdict(Overload(), "not_judged"))
-    found = behaviour_tables.untested(sentences, behaviour_tables.lines(result_of(grid)))
-    assert tuple(one.sentence for one in found) == sentences
-    assert [one.sentence.partition(":")[0] for one in found if one.tried] == ["Fairness"]
+    add(grid, Cancellation(slots=4), probed.verdict(Cancellation(slots=4), "frees_in_time"))
+    add(grid, Overload(), probed.verdict(Overload(), "kept_up"))
+    result = result_of(grid)
+    left = [sentence.partition(":")[0] for sentence in result.verdict.not_tested]
+    assert {sentence.partition(":")[0] for sentence in sentences} - set(left) == {"Cancellation"}
+    found = behaviour_tables.untested(result.verdict.not_tested, behaviour_tables.lines(result))
+    assert [one.sentence.partition(":")[0] for one in found if one.tried] == ["Overload"]
     assert page(grid).count("A probe tried it") == 1
 
 
