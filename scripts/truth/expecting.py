@@ -140,7 +140,9 @@ def findings(case: Case, chosen: int | None) -> tuple[Words, ...]:
     found[UNBOUNDED] = _unbounded(case) | _unread(stops(case, case.profile.active_sequences))
     # Of short requests that fail alone there is nothing to compare with.
     found[BLOCKING] = _blocking(case) | _unread(stops(case, 1 + LONG_CLIENTS) or case.error_share > 0)
-    found[MEMORY] = _memory(case)
+    found[MEMORY] = _memory(case) | (
+        frozenset({WATCH}) if chosen is None and max(case.settings) > case.room else frozenset()
+    )
     found[RETRIES] = _retries(case)
     found[TOKENS] = _tokens(case, chosen)
     return tuple(found)

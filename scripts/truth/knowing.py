@@ -7,7 +7,7 @@ seconds, rates per second.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from benchmarks.simulator.profiles import Profile
 MIXED = "mixed"
 REQUESTS = 1500
 WARM = 60
+BLOCK = 100
 LEAST_OF_A_CLASS = 400
 
 
@@ -30,6 +31,15 @@ class Client:
     """What one client of a closed loop asks: any of `classes` by their weights."""
 
     classes: Sequence[ClassPlan]
+
+
+def shuffled(classes: Sequence[ClassPlan], dice: random.Random) -> Iterator[ClassPlan]:
+    """Classes in chance's order, and of every BLOCK requests as many of each as its weight says."""
+    total = sum(one.weight for one in classes)
+    while True:
+        block = [one for one in classes for _ in range(round(BLOCK * one.weight / total))]
+        dice.shuffle(block)
+        yield from block
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,8 @@ def closed_loop(
 ) -> Ran:
     """Each client asks again as soon as its answer has ended; the first WARM answers count for nothing."""
     dice, draws = random.Random(seed), random.Random(seed + 1)
+    kinds = {id(client.classes): shuffled(client.classes, draws) for client in clients}
+    asked = [kinds[id(client.classes)] for client in clients]
     engine = Engine(profile, kv_tokens=kv_tokens, dice=dice)
     began: dict[int, tuple[int, str, float]] = {}
     took: dict[str, list[float]] = {}
@@ -70,7 +82,7 @@ def closed_loop(
 
     def ask(client: int, now_s: float) -> None:
         nonlocal number
-        chosen = draws.choices(clients[client].classes, [c.weight for c in clients[client].classes])[0]
+        chosen = next(asked[client])
         prompt, output = lengths.draw(chosen, Dice(seed, "truth", number))
         began[number] = (client, chosen.name, now_s)
         engine.submit(number, prompt, output, now_s=now_s)
