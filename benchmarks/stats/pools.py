@@ -4,10 +4,11 @@
 lag-1 autocorrelation r in the order of issue are worth n (1 - r) / (1 + r) independent ones, as in a first-order process
 (Bayley and Hammersley 1946), r clipped to 0 ... 0.95; repeats add up. A queue near its limit remembers for longer than its
 lag-1 correlation tells, since service times hide it: a nominal 95 % bound over three windows of 300 covered 50 to 79 % at 80
-to 95 % load by that rule alone. So a window is worth no more than n / (1 + 2 x sum of its autocorrelations) either, summed as
-far as they stay positive in pairs (Geyer 1992, the initial positive sequence) and divided by 1 - 2 m / n for m lags summed,
-because a window's own mean takes m / n of its correlation away: 92 % and more. Both are of the ranks, with failures above
-every time (equal ones share their mean rank): an outlier or an infinite time cannot hide or feign a correlation.
+to 95 % load by that rule alone. So all windows together are worth no more than n / inefficiency either: 1 + 2 x the sum of the
+autocorrelations, as far as they stay positive in pairs (Geyer 1992, the initial positive sequence), over 1 - 2 m / n for m lags
+summed, because a window's own mean takes m / n of its correlation away; its mean over the windows. That covers 94 % and more.
+Both are of the ranks, with failures above every time (equal ones share their mean rank): an outlier or an infinite time cannot
+hide or feign a correlation.
 
 **Misses.** "The quantile is under the limit" holds when P(Binomial(n_eff, 1 - q) <= misses_eff) <= alpha, n_eff rounded down
 and misses_eff = misses x n_eff / n rounded up: the share of misses stays, every rounding is against the claim, and one miss
@@ -65,11 +66,6 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     limit_s: float | None = None
     over: int | None = None
     times: bytes = b""
-
-    @property
-    def effective(self) -> float:
-        """How many independent requests they are worth."""
-        return min(effective(self.n, self.autocorrelation), self.n / self.inefficiency)
 
 
 class Pooled(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,10 +141,20 @@ def effective(n: int, autocorrelation: float | None) -> float:
     return n * (1 - r) / (1 + r)
 
 
+def worth(pools: Sequence[Pool]) -> float:
+    """How many independent requests all of them are worth. The inefficiency is their mean: one window that happened to look
+    calm would else count for more than the others together."""
+    n = sum(one.n for one in pools)
+    if not n:
+        return 0.0
+    mean = math.fsum(one.n * one.inefficiency for one in pools) / n
+    return min(math.fsum(effective(one.n, one.autocorrelation) for one in pools), n / mean)
+
+
 def pooled(pools: Sequence[Pool], q: float, *, limit_s: float | None = None, alpha: float = GATE_ALPHA) -> Pooled:
     """The q-quantile of all repeats, one Pool each. Without any request everything is unknown."""
     used = tuple(one for one in pools if one.n)
-    n, n_eff = sum(one.n for one in used), math.floor(sum(one.effective for one in used) + RANK_SLACK)
+    n, n_eff = sum(one.n for one in used), math.floor(worth(used) + RANK_SLACK)
     misses = None if limit_s is None else tuple(_over(one, limit_s) for one in used)
 
     def at(rank: int | None) -> float | None:

@@ -22,6 +22,7 @@ from benchmarks.stats.pools import (
     inefficiency,
     pool,
     pooled,
+    worth,
 )
 from benchmarks.stats.quantiles import binomial_at_most, quantile
 
@@ -107,16 +108,23 @@ def test_a_slow_queue_under_quick_noise_is_worth_less_than_its_lag_one_correlati
     truth = 1 + 0.95 / 0.05  # 1 + 2 x (1/2) x sum of .95 ** k
     assert kept.autocorrelation == pytest.approx(0.45, abs=0.05)
     assert truth * 0.6 < kept.inefficiency < truth * 1.4
-    assert kept.effective == 4000 / kept.inefficiency < effective(4000, kept.autocorrelation) / 4
+    assert worth([kept]) == pytest.approx(4000 / kept.inefficiency)
+    assert worth([kept]) < effective(4000, kept.autocorrelation) / 4
 
 
 def test_independent_and_alternating_requests_lose_nothing_to_the_sum():
     assert inefficiency(np.array([1.0, -0.5, 0.2, 0.1])) == 1.0
-    assert pool(np.array([1.0, 2.0] * 30), None).effective == 60
+    assert worth([pool(np.array([1.0, 2.0] * 30), None)]) == 60
+
+
+def test_one_calm_window_does_not_count_for_more_than_the_others_together():
+    calm, busy = (Pool(n=100, failed=0, autocorrelation=0.0, inefficiency=inefficiency) for inefficiency in (1.0, 19.0))
+    assert worth([calm, busy]) == pytest.approx(20)  # 200 / 10, and not 100 + 5
+    assert worth([]) == 0
 
 
 def test_a_drift_over_the_whole_window_leaves_next_to_nothing():
-    assert pool(np.arange(300.0), None).effective < 5
+    assert worth([pool(np.arange(300.0), None)]) < 5
 
 
 def test_a_burst_of_failures_is_a_correlation_and_constant_times_are_none():
