@@ -140,8 +140,8 @@ def _of_grid(result: Result, side: Provenance) -> tuple[Value, ...]:
 def _of_change(change: Change) -> tuple[Value, ...]:
     found = change.change
     return (
-        change.measure, change.unit, *_of_side(change.left), *_of_side(change.right), found.value, _plain(found.lower),
-        _plain(found.upper), found.how, change.clear, change.words,
+        change.measure, change.unit, *_of_side(change.left), *_of_side(change.right), _plain(found.value),
+        _plain(found.lower), _plain(found.upper), found.how, change.clear, change.words,
     )  # fmt: skip
 
 

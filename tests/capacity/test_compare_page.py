@@ -19,6 +19,7 @@ from django.urls import reverse
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.models import Attempt, Authorization, Cell, Conditions, Grid, Role
 from benchmarks.records.modes import OpenTerms
+from capacity.approvals import propose
 from capacity.assessment.verdict import Answer
 from capacity.compare_tables import comparison
 from capacity.queries import result_of
@@ -124,6 +125,14 @@ def test_the_files_hold_the_same_rows_with_what_was_measured_where_on_both_sides
     assert row["words"].startswith("no clear difference")
 
 
+def test_a_percentile_among_failures_is_a_word_in_the_file() -> None:
+    first, second = two(settings=(1,), repeats=2, of=lambda cell: stored.summary_of(cell, failed=30))
+    body = get(first, address(first, second).replace("compare/", "compare.json"))
+    row = next(row for row in json.loads(body)["rows"] if row["measure"] == "e2e_p95_s")
+    assert (row["right_value"], row["words"]) == ("inf", "not comparable: it falls among failed requests")
+    assert "among failures, n = 60 in 2 repeats" in get(first, address(first, second))
+
+
 def test_with_fewer_than_two_the_page_asks_and_offers_what_is_measured() -> None:
     first, second = two()
     draft = factories.make_grid(first.runtime, first.workload, first.drawn_by)
@@ -184,7 +193,7 @@ def test_the_list_and_the_result_lead_to_the_comparison() -> None:
 def test_the_result_page_shows_every_check_of_every_setting_folded() -> None:
     first, _ = two()
     html = get(first, first.get_absolute_url())
-    panel = html[html.index('id="checks"') : html.index('id="not-tested"')]
+    panel = html[html.index('id="checks"') :].partition("</section>")[0]
     assert "<summary>22 checks: 8 hold, 2 not applicable, 12 not reported.</summary>" in panel
     assert '<details class="hr-data">' in panel
     assert panel.count("<tr>") == 23
@@ -200,6 +209,16 @@ def test_the_checks_are_files_too_with_hardware_room_power_and_date(fmt: str) ->
     assert by_check["rate"]["answer"] == "not applicable"
     assert (by_check["steady"]["power"], by_check["steady"]["room"]) == ("Mains", "Room 1, ground floor, 21 °C")
     get(first, reverse("grid-checks", args=[factories.make_grid().pk, fmt]), status=404)
+
+
+def test_the_checks_of_a_proposed_setting_are_kept_with_its_choice() -> None:
+    objective = factories.make_objective()
+    runtime = factories.make_runtime(factories.make_hardware(objective.team))
+    drawn = factories.make_grid(runtime, settings=[4], limits=made.limits(), objective_digest=objective.digest)
+    choice = propose(grid=stored.measure(drawn), setting=4, reason="Best", by=drawn.drawn_by)
+    choice.refresh_from_db()
+    kept = {check["key"]: check["answer"] for check in choice.verdict["checks"]}
+    assert (len(kept), kept["conservation"], kept["rate"]) == (11, "holds", "not applicable")
 
 
 def conditions_check(grid: Grid, setting: int) -> tuple[Answer, str]:

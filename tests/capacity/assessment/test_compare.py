@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -143,6 +143,7 @@ def test_a_cell_that_one_grid_lacks_says_which() -> None:
     )
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(min_value=0.01, max_value=20), min_size=20, max_size=60))
 def test_a_cell_beside_itself_never_differs_clearly(values: list[float]) -> None:
     same = runs(2, values)
