@@ -7,6 +7,7 @@ What is there already is kept, and unchanged static files are not compressed aga
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import shutil
@@ -20,6 +21,8 @@ from django.conf import settings
 from django.core.management import call_command
 
 from scripts.stack import ROOT
+
+MANIFEST = "staticfiles.json"
 
 
 def static_state() -> str:
@@ -40,21 +43,30 @@ def collect_static() -> None:
     if stamp.exists() and stamp.read_text() == state and Path(settings.STATIC_ROOT).is_dir():
         return
     kept = ROOT / "var" / "static-kept" / state[:16]
-    if not kept.is_dir():
+    if not copied(kept, Path(settings.STATIC_ROOT)):
         call_command("collectstatic", interactive=False, verbosity=0, clear=True)
         keep(kept)
-    else:
-        shutil.copytree(kept, settings.STATIC_ROOT, dirs_exist_ok=True)
     stamp.write_text(state)
 
 
+def copied(kept: Path, to: Path) -> bool:
+    """Whether the whole copy is there now: another process may clear it away meanwhile, for files that have changed."""
+    try:
+        shutil.copytree(kept, to, dirs_exist_ok=True)
+    except OSError:  # shutil.Error is one
+        return False
+    return (to / MANIFEST).is_file() and (kept / MANIFEST).is_file()
+
+
 def keep(kept: Path) -> None:
-    """Copies beside and renames, so that nobody meets half a copy; copies of earlier states go."""
-    shutil.rmtree(kept.parent, ignore_errors=True)
-    kept.parent.mkdir(parents=True)
-    beside = Path(tempfile.mkdtemp(dir=kept.parent))
-    shutil.copytree(settings.STATIC_ROOT, beside, dirs_exist_ok=True)
-    beside.rename(kept)
+    """Copies beside and renames, so that nobody meets half a copy; copies of earlier states go. It is for the next ones only:
+    where another process does the same at this moment, one of the two gives way."""
+    with contextlib.suppress(OSError):
+        shutil.rmtree(kept.parent, ignore_errors=True)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(dir=kept.parent))
+        shutil.copytree(settings.STATIC_ROOT, beside, dirs_exist_ok=True)
+        beside.rename(kept)
 
 
 def main() -> int:
