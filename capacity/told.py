@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks import foreseen
+from benchmarks.engine.plan import Distribution, Lognormal, Normal
 from benchmarks.engine.prompts import UNIQUE_WORDS
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.foreseen import Asked, Foreseen, NotKnown
@@ -23,6 +24,7 @@ from benchmarks.records.modes import in_flight
 from capacity.assessment.facts import RUNTIME_RAM, VRAM_USED, LengthFacts, MemoryFacts
 
 STEPS = 40
+LONGEST_SHARE = 0.999
 KV_CAPACITY = "runtime_kv_capacity_tokens"
 PREFIX_HITS, PREFIX_QUERIES = "runtime_prefix_hit_tokens_total", "runtime_prefix_query_tokens_total"
 PROMPT_TOKENS = "runtime_prompt_tokens_total"
@@ -49,7 +51,7 @@ def lengths_of(found: GridEvidence) -> LengthFacts | None:
         p90_tokens=at_share(prompts, 0.90),
         p95_tokens=at_share(prompts, 0.95),
         longest_tokens=max(tokens for tokens, _ in prompts),
-        longest_output_tokens=max(quantile(one.output_tokens, 1.0) for one in classes),
+        longest_output_tokens=max(longest(one.output_tokens) for one in classes),
         repeated_share=_repeated(classes),
         cached_share=_cached(found),
         declared_prefix_share=workload.shared_prefix_share,
@@ -69,8 +71,15 @@ def drawn_prompts(one: ClassLengths, turns: int) -> Weighted:
     each = one.weight / (len(first) * turns)
     found = [(prompt * (turn + 1) + answer * turn, each) for prompt, answer in first for turn in range(turns)]
     if one.pairs is None:
-        found.append((quantile(one.prompt_tokens, 1.0) * turns + quantile(one.output_tokens, 0.5) * (turns - 1), 0.0))
+        found.append((longest(one.prompt_tokens) * turns + quantile(one.output_tokens, 0.5) * (turns - 1), 0.0))
     return found
+
+
+def longest(distribution: Distribution) -> float:
+    """The longest that it has; of a law without an end the length that one request in a thousand passes, if its own
+    bound does not come before."""
+    endless = isinstance(distribution, Normal | Lognormal)
+    return quantile(distribution, LONGEST_SHARE if endless else 1.0)
 
 
 def at_share(weighted: Weighted, share: float) -> float | None:
