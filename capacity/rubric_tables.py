@@ -26,13 +26,23 @@ def bands(verdict: Verdict) -> list[Band]:
     if not graded.criteria:
         return []
     severe = tuple(one for one in graded.criteria if one.band == Grade.NOT_COMPLETE)
-    tested = tuple(one for one in graded.criteria if one.band != Grade.NOT_COMPLETE)
-    met = sum(one.met for one in graded.criteria)
+    tested = [one for one in graded.criteria if one.band != Grade.NOT_COMPLETE]
+    met = tuple(one for one in tested if one.met)
+    left = tuple(one for one in tested if not one.met)
     return [
-        _band(graded, Grade.COMPLETE, f"Every criterion is met: {met} of {len(graded.criteria)} are.", ()),
-        _band(graded, Grade.NEEDS_REVISION, "As soon as one of these is not tested, or fails.", tested),
+        _band(graded, Grade.COMPLETE, f"Every criterion is met: {_met(graded)} of {len(graded.criteria)} are.", met),
+        _band(
+            graded,
+            Grade.NEEDS_REVISION,
+            "These are open." if left else "As soon as something is not tested, or fails.",
+            left,
+        ),
         _band(graded, Grade.NOT_COMPLETE, "As soon as one of these fails: nothing can be stated then.", severe),
     ]
+
+
+def _met(graded: Rubric) -> int:
+    return sum(one.met for one in graded.criteria)
 
 
 def _band(graded: Rubric, grade: Grade, rule: str, ticks: tuple[Criterion, ...]) -> Band:

@@ -88,6 +88,21 @@ _SENTENCES = {
     "confirmation": "Open-loop confirmation",
 }
 """Criterion -> the first words of what is said where nothing of it was tested."""
+_SHORT = {
+    "sample": "the sample",
+    "window": "the windows",
+    "fairness": "fairness",
+    "cancellation": "cancellation",
+    "retry": "retries",
+    "overload": "overload",
+    "recovery": "recovery",
+    "validity": "validity of answers",
+    "tenancy": "tenancy",
+    "conditions": "conditions",
+    "confirmation": "an open loop at the stated rate",
+    "readings": "some readings",
+    "diagnosis": "some of the seven diagnoses",
+}
 
 
 # --- the grade -------------------------------------------------------------------------------------------------------
@@ -144,7 +159,7 @@ def _open(open_ones: Sequence[Criterion]) -> str:
     if failed:
         parts.append(_sentences(failed))
     if untested:
-        parts.append(f"Not tested enough: {_and([_small(one.title) for one in untested])}.")
+        parts.append(f"Not tested enough: {_and([_SHORT[one.key] for one in untested])}.")
     next_cell = next((one.next_cell for one in open_ones if one.next_cell), "")
     return " ".join([*parts, f"Next: {_small(next_cell)}" if next_cell else ""]).strip()
 
