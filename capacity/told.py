@@ -97,9 +97,9 @@ def _typical_tokens(one: ClassLengths) -> float:
 
 
 def _repeated(classes: Sequence[ClassLengths]) -> float | None:
-    """Each prompt begins with a marker of its own; where it is too short to hold one, nobody counted."""
+    """Each prompt begins with a marker of its own; where one in a thousand is too short to hold it, nobody counted."""
     least = [
-        min((p for p, _ in one.pairs), default=0) if one.pairs else quantile(one.prompt_tokens, 0.0) for one in classes
+        min((p for p, _ in one.pairs), default=0) if one.pairs else quantile(one.prompt_tokens, 1e-3) for one in classes
     ]
     return 0.0 if min(least) >= UNIQUE_WORDS else None
 
