@@ -26,6 +26,7 @@ def test_the_longest_is_the_end_of_a_law_or_what_one_in_a_thousand_passes(
     distribution: Distribution, tokens: float
 ) -> None:
     assert told.longest(distribution) == pytest.approx(tokens, rel=1e-3)
+    assert told.shortest(distribution) <= tokens
     prompts = told.drawn_prompts(ClassLengths("short", 1.0, distribution, Fixed(8)), turns=1)
     assert max(prompt for prompt, _ in prompts) == pytest.approx(tokens, rel=1e-3)
     assert sum(weight for _, weight in prompts) == pytest.approx(1.0)
