@@ -306,7 +306,15 @@ def _class_caption(rows: Sequence[ClassRow]) -> str:
     low, high = min(row.n for row in rows), max(row.n for row in rows)
     text = f"n = {low}" if low == high else f"n = {low} to {high}"
     repeats = max(row.repeats for row in rows)
-    text += f" a setting, the worst of {repeats} repeats." if repeats > 1 else " a setting."
+    together = all(row.n_effective is not None for row in rows)
+    of = (
+        f", {'' if together else 'the worst of '}{repeats} repeats{' together' if together else ''}"
+        if repeats > 1
+        else ""
+    )
+    text += f" a setting{of}."
+    covers = sorted({row.bound_words for row in rows if row.bound_words and row.n_effective is not None})
+    text += f" Upper bounds are {' or '.join(covers)}." if covers else ""
     short = [row for row in rows if row.p95_s is None]
     failed = [row for row in rows if row.p95_s is not None and not isfinite(row.p95_s)]
     text += " Too few for a p95 where no point stands." if short else ""

@@ -43,9 +43,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     def words(self) -> str:
         """One sentence or two for people."""
         if self.peak is not None:
-            bend = f"turns down beyond {self.peak:.0f} in flight"
+            bend = f"flattens, with the top of the fitted curve near {self.peak:.0f} in flight"
         elif self.sigma or self.kappa:
-            bend = "flattens, and does not turn down, over what was tested"
+            bend = "flattens, with no top over what was tested"
         else:
             bend = "grows in proportion over what was tested"
         fit = f"the curve misses the measured rates by {self.residual_share:.0%} (root mean square of {self.settings} settings)"

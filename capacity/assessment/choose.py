@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.stats import usl
 from capacity.assessment import (
     accounting,
     behaviour,
@@ -182,7 +183,7 @@ def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, foun
         not_tested=rubric.not_tested(graded) if graded.criteria else words.NOT_TESTED,
         queue_words=_queue_words(facts, rows),
         cautions=_cautions(facts, rows, chosen, found, room),
-        rate_words=_rate_words(facts),
+        rate_words=_rate_words(facts, rows),
         simulated=facts.simulated,
         findings=findings,
         rubric=graded,
@@ -209,10 +210,11 @@ def _rollback(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow |
     return (lower[-1].setting if lower else None), told
 
 
-def _rate_words(facts: GridFacts) -> str:
+def _rate_words(facts: GridFacts, rows: Sequence[SettingRow]) -> str:
     text = rates.MIX_WORDS if MIXED in facts.class_names else rates.WORDS
     once = all(cell.repeat == 1 for cell in facts.cells)
-    return f"{text} {rates.ONCE}" if once else text
+    shape = usl.fit({row.setting: row.completed_per_min or 0.0 for row in rows})
+    return " ".join([text, *([rates.ONCE] if once else []), *([shape.words] if shape else [])])
 
 
 def _reasons(

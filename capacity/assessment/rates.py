@@ -18,13 +18,11 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 
 from benchmarks.engine.summary_types import CellSummary
+from benchmarks.stats.student import t_quantile
 from capacity.assessment.facts import MEASURED, MIXED, CellFact
 from capacity.assessment.verdict import Rate
 
 PER_MINUTE = 60.0
-# Student's t at 97.5 % for 1 to 19 degrees of freedom (a grid has at most 20 repeats).
-T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-        2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093)  # fmt: skip
 
 SUCCESS = "Successful means complete, valid and inside every limit of its class."
 WORDS = (
@@ -111,4 +109,4 @@ def spread_of(rates: Sequence[float]) -> float | None:
         return None
     mean = sum(rates) / k
     deviation = sqrt(sum((rate - mean) ** 2 for rate in rates) / (k - 1))
-    return T975[min(k - 1, len(T975)) - 1] * deviation / sqrt(k)
+    return t_quantile(k - 1, 0.975) * deviation / sqrt(k)

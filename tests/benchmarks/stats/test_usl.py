@@ -26,11 +26,11 @@ def test_what_follows_the_law_is_found_again(per_s, sigma, kappa):
 def test_a_peak_is_told_only_inside_what_was_tested():
     turning = {n: law(n, 1.0, 0.05, 0.02) for n in (1, 2, 4, 8, 16)}  # sqrt(.95 / .02) = 6.9
     assert fit(turning).peak == pytest.approx(6.892, abs=1e-3)
-    assert "turns down beyond 7 in flight" in fit(turning).words
+    assert "the top of the fitted curve near 7 in flight" in fit(turning).words
     assert fit({n: law(n, 1.0, 0.05, 0.02) for n in (1, 2, 3, 4)}).peak is None
     flat = fit({1: 0.30, 2: 0.55, 3: 0.74, 4: 0.90})
     assert flat.peak is None
-    assert "does not turn down" in flat.words
+    assert "with no top over what was tested" in flat.words
 
 
 @pytest.mark.parametrize("outside", [0.5, 17, 100])
