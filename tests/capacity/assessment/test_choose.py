@@ -251,6 +251,6 @@ def test_cells_of_a_running_grid_are_judged_as_far_as_they_are() -> None:
 
 def test_the_shape_of_throughput_is_told_as_a_check_and_never_as_a_forecast() -> None:
     told = judge(made.four_and_eight()).rate_words
-    assert "Throughput flattens, with the top of the fitted curve near 7 in flight" in told
+    assert "Throughput flattens, with the top of the fitted curve near 6 in flight" in told
     assert told.endswith("This is a check of its shape, not a forecast.")
     assert "check of its shape" not in judge(made.facts([made.simple_cell(1, 2, p95_s=0.5)])).rate_words
