@@ -54,9 +54,9 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
 NAMES = {
     "model": "Model", "model_digest": "Model digest", "runtime": "Runtime", "runtime_version": "Runtime version",
-    "flags": "Flags", "cpu": "CPU", "gpus": "GPUs", "driver": "GPU driver", "power_cap_w": "Power cap, W",
+    "flags": "Flags", "cpu": "CPU", "gpus": "GPUs", "driver": "GPU driver", "power_cap_w": "Power cap in W",
     "vbios": "VBIOS", "workload_digest": "Workload digest", "method_version": "Method version",
-    "summary_schema": "Summary schema", "power_source": "Power source", "ambient_c": "Room temperature, °C",
+    "summary_schema": "Summary schema", "power_source": "Power source", "ambient_c": "Room temperature in °C",
     "objective_digest": "Objective digest", "mode": "Way of loading", "terms": "Terms of loading",
 }  # fmt: skip
 
@@ -331,6 +331,8 @@ def _said(sides: Sequence[Side], change: Interval, verbs: tuple[str, str], *, cl
     if change.lower is None and change.upper is None:
         why = change.how if change.how == ratios.ONE_REPEAT else "too few requests for bounds"
         return f"no clear difference: {why}"
+    if not clear and (change.lower is None or change.upper is None):
+        return "no clear difference: too few requests for both bounds"
     if not clear:
         low, high = (_number(end, sign=True) for end in (change.lower, change.upper))
         return f"no clear difference ({low} to {high} {unit})"

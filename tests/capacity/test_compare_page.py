@@ -78,7 +78,7 @@ def test_unlike_grids_stand_under_the_list_of_what_differs_with_both_values() ->
     assert "<b>Not like for like. What differs below may come from any of these, or from none.</b>" in html
     for name, left, right in [
         ("Flags", "not recorded", "--max-num-seqs 8"), ("Power source", "Mains", "Generator"),
-        ("Room temperature, °C", "21", "28.5"),
+        ("Room temperature in °C", "21", "28.5"),
     ]:  # fmt: skip
         assert f"<dt>{name}</dt><dd>{left} → {right}</dd>" in html
     assert f"Not measured in grid {other.pk}." in html

@@ -123,6 +123,12 @@ def test_a_percentile_from_too_few_or_among_failures_is_not_compared() -> None:
     assert change("success_share", many, broken).words == "33 points lower (25 to 42 points)"
 
 
+def test_a_bound_that_one_side_lacks_is_no_clear_difference() -> None:
+    few, many = runs(2, made.latencies(55, 0.5)), runs(2, made.latencies(150, 0.9))
+    assert change("e2e_p95_s", few, many).words == "no clear difference: too few requests for both bounds"
+    assert change("e2e_p95_s", many, few).words == "no clear difference: too few requests for both bounds"
+
+
 def test_a_rate_of_nothing_has_no_ratio() -> None:
     none, some = runs(2, [], failed=60), runs(2, [0.5] * 60)
     assert change("good_per_min", none, some).words == "not comparable: one is 0"
