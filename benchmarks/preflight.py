@@ -41,7 +41,11 @@ def refusal(grid: Grid) -> str | None:
     """Why this worker may not load the grid's endpoint, in words; None when it may."""
     runtime = grid.runtime
     refused = target_refusal(runtime.endpoint, runtime.metrics_url, runtime.gpu_metrics_url)
-    return refused or key_refusal(runtime.api_key_name, runtime.endpoint) or _label_refusal(runtime, simulated=grid.simulated)
+    return (
+        refused
+        or key_refusal(runtime.api_key_name, runtime.endpoint)
+        or _label_refusal(runtime, simulated=grid.simulated)
+    )
 
 
 def _label_refusal(runtime: Runtime, *, simulated: bool) -> str | None:
