@@ -5,7 +5,7 @@ BOOTSTRAP = @command -v $(PYTHON) >/dev/null 2>&1 || { echo "headroom: no $(PYTH
 	$(PYTHON) scripts/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo real real-quality worker test-services test-browser test-real pictures chaos fuzz bench load-claims gpu-check \
+.PHONY: help run test demo example truth real real-quality worker test-services test-browser test-real pictures chaos fuzz bench load-claims gpu-check \
 	format check-format lint types contracts check migrations ci vendor clean
 
 help:            ## this list
@@ -22,6 +22,14 @@ test:            ## the tests that need no service, browser or real runtime
 demo:            ## the whole path over HTTP, from registration to a verified statement in var/demo/
 	$(BOOTSTRAP) run
 	@$(PY) -m scripts.demo
+
+example:         ## the worked example: a closed-loop grid with probes, confirmed in an open loop, from Needs revision to Complete
+	$(BOOTSTRAP) run
+	@$(PY) -m scripts.example
+
+truth:           ## is the judge right? 100 random simulated grids whose truth is known (TRUTH=10 make truth)
+	$(BOOTSTRAP) run
+	@$(PY) -m scripts.truth
 
 real:            ## the whole path against llama.cpp's own server from PyPI; statement in var/real/
 	$(BOOTSTRAP) run real
