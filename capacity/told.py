@@ -82,12 +82,6 @@ def longest(distribution: Distribution) -> float:
     return quantile(distribution, LONGEST_SHARE if endless else 1.0)
 
 
-def shortest(distribution: Distribution) -> float:
-    """The same at the other end."""
-    endless = isinstance(distribution, Normal | Lognormal)
-    return quantile(distribution, 1 - LONGEST_SHARE if endless else 0.0)
-
-
 def at_share(weighted: Weighted, share: float) -> float | None:
     """Nearest rank by weight; None of nothing."""
     total, seen = sum(weight for _, weight in weighted), 0.0
