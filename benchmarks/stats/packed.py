@@ -3,7 +3,7 @@
 Each value is written as its distance from the one before, then how many there were of it, both in base 128 with the high bit
 set on all but the last byte (LEB128). Up to EXACT_VALUES different values stand as they are; more are put into buckets of
 at most 0.05 % and stand at the bucket's largest value, never below the truth. So a thousand requests take about 4 kB and a
-million some 30 kB.
+million some 40 kB.
 """
 
 from __future__ import annotations

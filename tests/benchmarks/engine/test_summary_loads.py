@@ -237,6 +237,7 @@ def test_a_summary_of_an_older_schema_still_loads():
     assert (old.scheduled, old.attempts, old.open_loop, old.steadiness) == (223, None, None, {})
     only = old.of_class("short")
     assert (only.success.hits, only.server_e2e_s, only.chunk_gap_s, only.buffered) == (140, None, None, False)
+    assert (old.closed_per_s, old.mean_e2e_s, only.pools) == (None, None, {})
 
 
 @pytest.mark.parametrize("load", [OPEN["load"], GATHER["load"], StaticBatch(items=2, batch_size=1)])
