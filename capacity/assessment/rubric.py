@@ -159,7 +159,7 @@ def _open(open_ones: Sequence[Criterion]) -> str:
     if failed:
         parts.append(_sentences(failed))
     if untested:
-        parts.append(f"Not tested enough: {_and([_SHORT[one.key] for one in untested])}.")
+        parts.append(f"Not tested enough: {_and([_SHORT.get(one.key, _small(one.title)) for one in untested])}.")
     next_cell = next((one.next_cell for one in open_ones if one.next_cell), "")
     return " ".join([*parts, f"Next: {_small(next_cell)}" if next_cell else ""]).strip()
 
