@@ -115,6 +115,19 @@ def grid_cells(request: HttpRequest, pk: int, fmt: str) -> HttpResponse:
     return HttpResponse(body, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
+@allow(EVERYONE)
+@require_safe
+def grid_rubric(request: HttpRequest, pk: int, fmt: str) -> HttpResponse:
+    """Diagnosis and rubric as a file."""
+    result = result_of(_grid(request, pk))
+    if fmt == "csv":
+        body, kind = rubric_tables.as_csv(result), "text/csv; charset=utf-8"
+    else:
+        body, kind = rubric_tables.as_json(result), "application/json"
+    name = f"grid-{pk}-rubric{'-simulated' if result.facts.simulated else ''}.{fmt}"
+    return HttpResponse(body, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
 def _grid(request: HttpRequest, pk: int) -> Grid:
     return get_object_or_404(grids_of(person(request).team.pk), pk=pk)
 

@@ -1,10 +1,15 @@
-"""The rubric for the result page: three bands side by side, with the ticks that decide."""
+"""Diagnosis and rubric for the result page and in files: three bands side by side, and a row for each case and criterion."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
+import pandas as pd
+
 from capacity.assessment.verdict import Criterion, Grade, Rubric, Verdict
+from capacity.exports import Value, escaped
+from capacity.queries import Result, provenance
 
 TONES = {Grade.COMPLETE: "ok", Grade.NEEDS_REVISION: "warn", Grade.NOT_COMPLETE: "bad"}
 
@@ -47,3 +52,50 @@ def _met(graded: Rubric) -> int:
 
 def _band(graded: Rubric, grade: Grade, rule: str, ticks: tuple[Criterion, ...]) -> Band:
     return Band(grade=grade, tone=TONES[grade], here=graded.grade == grade, rule=rule, ticks=ticks)
+
+
+COLUMNS = (
+    "grid", "grid_name", "simulated", "hardware", "runtime", "model", "room", "power", "date", "method_version", "setting",
+    "grade", "part", "key", "title", "answer", "evidence", "remedy", "next", "cells",
+)  # fmt: skip
+
+
+def as_csv(result: Result) -> str:
+    """UTF-8 text with a header line and CRLF ends; a row for each diagnosis, then one for each criterion."""
+    rows = [{name: escaped(value) for name, value in row.items()} for row in _rows(result)]
+    return pd.DataFrame(rows, columns=COLUMNS, dtype=object).to_csv(index=False, lineterminator="\r\n")
+
+
+def as_json(result: Result) -> str:
+    """An object with `rows`, the same columns as the CSV."""
+    return json.dumps({"rows": _rows(result)}, ensure_ascii=False, allow_nan=False)
+
+
+def _rows(result: Result) -> list[dict[str, Value]]:
+    found, grid, verdict = provenance(result.evidence), result.evidence.grid, result.verdict
+    told: list[tuple[Value, ...]] = [
+        (
+            "diagnosis",
+            one.key,
+            one.title,
+            one.word,
+            " ".join(one.evidence),
+            one.remedy,
+            one.next_cell,
+            _cells(one.cells),
+        )
+        for one in verdict.findings
+    ]
+    told += [
+        ("rubric", one.key, one.title, one.answer, one.reason, "", one.next_cell, _cells(one.cells))
+        for one in verdict.rubric.criteria
+    ]
+    head: tuple[Value, ...] = (
+        grid.pk, grid.name, found.simulated, found.hardware, found.runtime, found.model, found.room, found.power, found.date,
+        verdict.method_version, verdict.recommended, verdict.grade,
+    )  # fmt: skip
+    return [dict(zip(COLUMNS, (*head, *row), strict=True)) for row in told]
+
+
+def _cells(cells: tuple[int, ...]) -> str:
+    return " ".join(str(cell) for cell in cells)

@@ -44,6 +44,7 @@ urlpatterns = [
     path("grids/<int:pk>/", result.grid_detail, name="grid-detail"),
     path("grids/<int:pk>/cells.<fmt:fmt>", result.grid_cells, name="grid-cells"),
     path("grids/<int:pk>/behaviour.<fmt:fmt>", behaviour.grid_behaviour, name="grid-behaviour"),
+    path("grids/<int:pk>/rubric.<fmt:fmt>", result.grid_rubric, name="grid-rubric"),
     path("grids/<int:pk>/policy.<fmt:fmt>", policy.grid_policy, name="grid-policy"),
     path("grids/<int:pk>/quality/", quality.grid_quality, name="grid-quality"),
     path("grids/<int:pk>/quality.<fmt:fmt>", quality.grid_quality_file, name="grid-quality-file"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import json
 from html import unescape
+from io import StringIO
 
 import pytest
 from django.test import Client
@@ -104,3 +107,17 @@ def test_the_result_page_shows_seven_cases_and_the_grade_with_links_to_pages_tha
         answer = client.get(reverse("docs-page", args=[each.slug]))
         assert (answer.status_code, each.title in unescape(answer.content.decode())) == (200, True)
     assert client.get(reverse("docs-page", args=["no-such-case"])).status_code == 404
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("fmt", ["csv", "json"])
+def test_diagnosis_and_rubric_are_a_file_with_the_grade_and_where_it_was_measured(fmt: str) -> None:
+    grid = measured(drawn(too_small()), {})
+    client = Client()
+    client.force_login(factories.make_user(grid.team, "viewer"))
+    body = client.get(reverse("grid-rubric", args=[grid.pk, fmt])).content.decode()
+    verdict = result_of(grid).verdict
+    rows = list(csv.DictReader(StringIO(body))) if fmt == "csv" else json.loads(body)["rows"]
+    assert [row["key"] for row in rows] == [*KEYS, *(one.key for one in verdict.rubric.criteria)]
+    assert {row["grade"] for row in rows} == {verdict.grade}
+    assert rows[0]["room"].startswith("Room 1")
