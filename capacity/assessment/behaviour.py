@@ -26,6 +26,7 @@ PROBE_NAMES = {
     "recovery": "recovery",
     "limits": "limits",
 }
+SHORT_BESIDE = "short_beside"  # as the fairness probe calls its short requests beside long ones
 Said = tuple[Answer, str]
 _WORST_FIRST = (Answer.FAILS, Answer.HOLDS, Answer.NOT_TESTED)
 
@@ -74,6 +75,10 @@ def _fair(facts: GridFacts, setting: int, fact: ProbeFact, found: ProbeVerdict) 
     if ratio.value is not None:
         told = f"Beside long requests p95 of short ones is {ratio.value:.2f} times that alone{clients}, limit {limit:g}"
         told += f"{_n(ratio)}."
+    refused = found.evidence.outcomes.get(SHORT_BESIDE, {}).get("rejected", 0)
+    if ratio.value is None and refused:
+        told = f"{refused} short requests beside long ones were refused, not delayed{clients}: more than is let in."
+        return Answer.NOT_TESTED, f"{told} Probe it with fewer."
     unfair = found.verdict == "unfair" or (ratio.value is not None and ratio.value > limit)
     if unfair and setting < min(load, fact.setting):
         return Answer.NOT_TESTED, f"{told} That is more in flight than this setting offers, so it says nothing of it."

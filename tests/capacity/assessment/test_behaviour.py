@@ -86,6 +86,16 @@ def test_fairness_is_judged_by_the_objectives_slowdown(word: str, ratio: float |
     assert gate(facts(fact(Fairness(), word, p95_ratio=ratio)), "fairness").answer == answer
 
 
+def test_short_requests_that_the_full_runtime_refused_were_not_delayed_by_long_ones() -> None:
+    """Three in flight where one is let in is overload: whether a setting of one is fair was not tried."""
+    unfair = fact(Fairness(), "unfair", "100 of 100 short requests beside long ones failed.", p95_ratio=None)
+    assert unfair.verdict is not None
+    told = replace(unfair.verdict.evidence, outcomes={"short_beside": {"rejected": 100}})
+    found = gate(facts(replace(unfair, verdict=replace(unfair.verdict, evidence=told))), "fairness")
+    assert found.answer == NOT_TESTED
+    assert "100 short requests beside long ones were refused" in found.reason
+
+
 def test_fairness_speaks_for_its_own_load_only() -> None:
     """Probed at 4 with three in flight: a failure says nothing of two in flight, and what is fair nothing of eight."""
     unfair, fair = facts(fact(Fairness(), "unfair", p95_ratio=6.0)), facts(fact(Fairness(), "fair", p95_ratio=1.1))
