@@ -31,6 +31,8 @@ KINDS = (
 )  # fmt: skip
 CONTEXT_TOKENS = 2048
 LONG_CLIENTS = 2
+ASKED_SHARE = 0.95
+"""That must succeed and be valid: what a few dozen requests of a class can prove."""
 OF_A_CLASS = 45
 """Requests of each class in each window, at the lowest setting and on average."""
 RETRIES = (
@@ -99,13 +101,18 @@ def draw(number: int) -> Case:
     profile, queue_cap = wished, _queue_cap(dice, kind, wished, settings, place)
     figures = tuple(knowing.figures(profile, one, limits_s) for one in loops)
     slowdown = knowing.slowdown(profile, classes, long_clients=LONG_CLIENTS, seed=seed) if len(classes) > 1 else None
-    error_share = dice.uniform(0.025, 0.045) if kind == "errors" else 0.0
+    error_share = dice.uniform(0.08, 0.12) if kind == "errors" else 0.0
     production = dice.choice(("", "alike", "alike", "wider", "longer"))
     terms = ObjectiveTerms(
         max_slowdown=(slowdown.ratio if slowdown else 2.0) * dice.choice((0.6, 1.6, 1.6, 1.6)), retry=dice.choice(RETRIES),
         production=_production(production, classes), published=dice.choice(PUBLISHED),
     )  # fmt: skip
-    limits = GridLimits(classes={name: ClassLimits(e2e_s=s) for name, s in limits_s.items()}, terms=terms)
+    limits = GridLimits(
+        success_share=ASKED_SHARE,
+        validity_share=ASKED_SHARE,
+        classes={name: ClassLimits(e2e_s=s) for name, s in limits_s.items()},
+        terms=terms,
+    )
     probes = {name for name in ("overload", "fairness", "retry_storm") if dice.random() < 0.8}
     return Case(
         number=number, kind=kind, profile=profile, classes=classes, settings=settings, mixed=mixed, limits=limits,

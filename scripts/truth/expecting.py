@@ -144,7 +144,8 @@ def findings(case: Case, chosen: int | None) -> tuple[Words, ...]:
         frozenset({WATCH}) if chosen is None and max(case.settings) > case.room else frozenset()
     )
     found[RETRIES] = _retries(case)
-    found[TOKENS] = _tokens(case, chosen)
+    # Where a guard ended every window for its errors there is no rate to be called success.
+    found[TOKENS] = _tokens(case, chosen) | _unread(chosen is None and case.error_share > 0)
     return tuple(found)
 
 
