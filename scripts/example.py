@@ -8,6 +8,7 @@ What must be so is said in one line each, or ends the run.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from dataclasses import replace
@@ -164,6 +165,9 @@ def confirm(stack: Stack, journey: Journey, plan: Plan, grid: int, say: Steps) -
 
 def example(home: Path) -> list[Path]:
     say = Steps()
+    os.environ.setdefault(
+        "HEADROOM_CLIENT_REALTIME", "1"
+    )  # web server, worker and runtime share two cores with the client
     with Stack(home, free_port()) as stack:
         prepare(stack)
         stack.start_web()
