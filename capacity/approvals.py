@@ -20,7 +20,7 @@ from benchmarks.queries import leaves_of
 from capacity import documents
 from capacity.assessment.choose import headroom, rubric_at
 from capacity.assessment.rubric import not_tested
-from capacity.assessment.verdict import Answer, Grade, Rubric, SettingRow
+from capacity.assessment.verdict import Answer, Grade, SettingRow
 from capacity.models import Choice, Key, Objective, Statement
 from capacity.queries import Result, result_of
 from capacity.statement import issue as signing
@@ -124,7 +124,8 @@ def obstacles(choice: Choice) -> list[str]:
         return []
     found = []
     if choice.grade == Grade.NOT_COMPLETE:
-        found.append(f"{NOT_COMPLETE} {choice.verdict.get('grade_reason', '')} {choice.verdict.get('next_cell', '')}".strip())
+        told = [NOT_COMPLETE, choice.verdict.get("grade_reason"), choice.verdict.get("next_cell")]
+        found.append(" ".join(words for words in told if words))
     if _conditions(choice.grid) is None:
         found.append("No conditions are recorded for this grid. Record room and power on the grid's page first.")
     if not leaves_of(choice.grid):
@@ -153,7 +154,7 @@ def issue_statement(
         raise Refused(
             "The evidence or its judgement changed since this was approved. Withdraw the approval and propose it again."
         )
-    waived = "" if waiver is None else _waived(choice, rubric_at(result.facts, result.verdict, choice.setting), waiver, by)
+    waived = "" if waiver is None else _waived(choice, result, waiver, by)
     keyset = _keyset(choice, waived=bool(waived))
     for _ in range(NUMBER_TRIES):
         now = timezone.now().replace(microsecond=0)
@@ -168,8 +169,9 @@ def issue_statement(
     raise Refused("Other statements are being issued at this moment. Try again in a minute.")
 
 
-def _waived(choice: Choice, graded: Rubric, waiver: Waiver, by: AbstractBaseUser) -> str:
+def _waived(choice: Choice, result: Result, waiver: Waiver, by: AbstractBaseUser) -> str:
     """What is printed of a waiver: what was left out, who answers for that and until when. Raises Refused."""
+    graded = rubric_at(result.facts, result.verdict, choice.setting)
     if graded.grade != Grade.NEEDS_REVISION or choice.grid.simulated:
         raise Refused("Only a result that needs revision, of a real runtime, can be waived. Leave the waiver empty.")
     if not graded.waivable:
