@@ -4,7 +4,8 @@ paired ratio. Beyond it, more in flight buys waiting, not work.
 An interval decides where it is narrow enough to tell 95 % from 100 %. One repeat has none, and few repeats that differ
 have a wide one: by the lower bound then only the best itself would ever pass, and the highest setting would win for want
 of evidence. So where no lower setting passes by its bound and one that passes by its point ratio could not have passed
-by its bound, that one is taken and the choice is *indicative*, with the repeats that it lacks.
+by its bound, that one is taken and the choice is *indicative*, with the repeats that it lacks. So is the choice of
+the best where the wide interval of a lower setting still reaches 95 %.
 """
 
 from __future__ import annotations
@@ -47,9 +48,12 @@ def knee(facts: GridFacts, safe: Sequence[SettingRow]) -> Knee | None:
             words=words,
             needs=likely.needs,
         )
+    perhaps = next((one for one in compared if not one.decides and _at_least(one.ratio.upper)), None)
+    words = _best(best, compared) if perhaps is None else _perhaps(perhaps, best)
     return Knee(
-        setting=best.setting, best=best.setting, compared=compared, indicative=False, words=_best(best, compared)
-    )
+        setting=best.setting, best=best.setting, compared=compared, indicative=perhaps is not None, words=words,
+        needs=None if perhaps is None else perhaps.needs,
+    )  # fmt: skip
 
 
 def ratio_of(facts: GridFacts, over: SettingRow, under: SettingRow, *, each_side: float = 0.025) -> Interval:
@@ -113,6 +117,12 @@ def _likely(one: Compared, best: SettingRow) -> str:
     more = f": it needs {one.needs} more repeat{'s' if one.needs != 1 else ''}" if one.needs else ""
     does = f"{one.setting} does {share(one.ratio)} of what {best.setting} does, where {KNEE_SHARE:.0%} is asked"
     return f"Indicative: {does}; {why}{more}."
+
+
+def _perhaps(one: Compared, best: SettingRow) -> str:
+    more = f": it needs {one.needs} more repeat{'s' if one.needs != 1 else ''}" if one.needs else ""
+    does = f"{one.setting} does {share(one.ratio)} of what {best.setting} does and may do {KNEE_SHARE:.0%} of it"
+    return f"Indicative: {does}; the repeats differ too much to tell{more}."
 
 
 def _best(best: SettingRow, compared: Sequence[Compared]) -> str:

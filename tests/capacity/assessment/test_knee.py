@@ -64,6 +64,16 @@ def test_repeats_that_differ_too_much_to_tell_leave_an_indicative_choice_with_wh
     assert "the repeats differ too much" in one.words
 
 
+def test_the_best_is_indicative_where_a_lower_setting_may_still_do_95_percent() -> None:
+    one = found({2: (265, 300, 285), 4: (300, 301, 299)})
+    (compared,) = one.compared
+    assert compared.ratio.value is not None
+    assert compared.ratio.upper is not None
+    assert compared.ratio.value < knee.KNEE_SHARE < compared.ratio.upper
+    assert (one.setting, one.indicative) == (4, True)
+    assert "may do 95% of it" in one.words
+
+
 def test_so_many_more_repeats_of_that_spread_would_decide() -> None:
     """The same scatter again and again: at the number said the interval is narrow enough, at one fewer it is not."""
     flat = [300.0, 300.0]
