@@ -15,7 +15,17 @@ from benchmarks.engine.plan import GridLimits
 from benchmarks.engine.probe_plan import Probe
 from benchmarks.engine.summary_types import CellSummary, from_json
 from benchmarks.engine.verdicts import ProbeVerdict
-from benchmarks.models import Attempt, Authorization, Cell, Conditions, EvidenceChunk, Grid, Hardware, HardwareProbe
+from benchmarks.models import (
+    Attempt,
+    Authorization,
+    Cell,
+    Conditions,
+    EvidenceChunk,
+    Grid,
+    Hardware,
+    HardwareProbe,
+    WorkerKey,
+)
 from benchmarks.records import kept_calibration, probes
 from benchmarks.records.kept_calibration import Kept
 from benchmarks.records.modes import Mode, SearchTerms, Terms, in_flight, terms_of
@@ -23,7 +33,8 @@ from benchmarks.records.modes import Mode, SearchTerms, Terms, in_flight, terms_
 
 @dataclass(frozen=True, slots=True)
 class CellEvidence:
-    """One cell as it stands; `summary` is None until it is measured, and of a behaviour probe, which has a verdict."""
+    """One cell as it stands; `summary` is None until it is measured, and of a behaviour probe, which has a verdict.
+    `signed_by` is the worker's key that the evidence names, such as W-7; whether its signature holds is not looked at."""
 
     cell_id: int
     position: int
@@ -40,6 +51,7 @@ class CellEvidence:
     requests: int | None
     probe: str = ""
     verdict: ProbeVerdict | None = None
+    signed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +181,12 @@ def digest_of_grid(grid: Grid) -> str:
     What is plain is left out, as grids did before there was anything else: their digests stay what they were.
     """
     mode = {"mode": grid.mode, "load": grid.load} if grid.mode != Mode.CLOSED or grid.load else {}
-    asked = {"managed": grid.managed, "probes": list(grid.probes), "drain": grid.on_guard == "drain"}
+    asked = {
+        "managed": grid.managed,
+        "probes": list(grid.probes),
+        "drain": grid.on_guard == "drain",
+        "confirms": _confirmed(grid),
+    }
     return digest_of(
         mode
         | {name: value for name, value in asked.items() if value}
@@ -187,6 +204,13 @@ def digest_of_grid(grid: Grid) -> str:
             "objective": grid.objective_digest,
         }
     )
+
+
+def _confirmed(grid: Grid) -> list[object] | None:
+    """Which setting of which plan an open loop confirms: its guard lets more of its requests fail than others' do. By the
+    plan's digest, which is the same in every database that the grid is moved to."""
+    confirmed = grid.confirms
+    return [confirmed.digest, grid.confirms_setting, grid.confirms_queue_cap] if confirmed else None
 
 
 DECLARED = ("slug", "name", "place", "cpu", "ram_gib", "gpu", "gpu_count", "vram_gib", "power_cap_w")
@@ -260,6 +284,7 @@ def cell_evidence(cell: Cell) -> CellEvidence:
         finished_at=cell.finished_at,
         summary=from_json(cell.summary) if cell.summary else None,
         evidence_sha256=kept.sha256 if kept else None,
+        signed_by=str(WorkerKey(pk=kept.key_id)) if kept and kept.signature and kept.key_id else None,
         requests=kept.requests if kept else None,
         probe=cell.probe,
         verdict=msgspec.convert(cell.verdict, ProbeVerdict, strict=False) if cell.verdict else None,

@@ -101,6 +101,7 @@ def _row(result: Result, found: Provenance, cell: CellEvidence, part: ClassSumma
         **_mode_values(result, cell, part),
         **_calibration_values(result.evidence),
         "evidence_sha256": cell.evidence_sha256,
+        "evidence_signed_by": cell.signed_by,
     }
 
 

@@ -71,14 +71,20 @@ def confirming(grid: Grid, load: Terms | None = None, *, setting: int = 4, **fie
     return make_grid(grid.runtime, grid.workload, confirms=of, **more)  # type: ignore[arg-type]
 
 
-def test_an_open_loop_keeps_what_it_confirms_and_its_digest_is_of_the_load_alone() -> None:
+def test_an_open_loop_keeps_what_it_confirms_and_is_authorised_as_that() -> None:
+    """Its guard lets half of the last requests fail, so what it confirms is part of what a host owner allows."""
     grid = make_grid()
     found = confirming(grid)
     assert (found.confirms, found.confirms_setting, found.confirms_queue_cap) == (grid, 4, 8)
     plain = make_grid(
         grid.runtime, grid.workload, settings=(60,), class_names=["mixed"], load=OpenTerms(max_in_flight=30)
     )
-    assert (found.digest, plain.confirms) == (plain.digest, None)
+    assert plain.confirms is None
+    assert digest_of_grid(found) == found.digest != plain.digest
+    for field, value in (("confirms", None), ("confirms_setting", 8), ("confirms_queue_cap", 9)):
+        edited = Grid.objects.get(pk=found.pk)
+        setattr(edited, field, value)
+        assert digest_of_grid(edited) != found.digest, field
     assert list(grid.confirmations.all()) == [found]
 
 

@@ -56,6 +56,7 @@ def test_both_forms_hold_one_row_per_cell_and_class_with_conditions_and_times() 
     assert first["scheduled_requests"] == "96"
     assert float(first["e2e_p95_s"]) == pytest.approx(0.25)
     assert first["evidence_sha256"] == plain[0]["evidence_sha256"]
+    assert (first["evidence_signed_by"], plain[0]["evidence_signed_by"]) == ("", None)  # no worker made these
     assert (last["status"], last["e2e_p95_s"], last["scheduled_requests"]) == ("planned", "", "")
     assert plain[-1]["e2e_p95_s"] is None
 

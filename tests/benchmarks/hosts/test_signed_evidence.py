@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from benchmarks import signing, storing, triggers
+from benchmarks import queries, signing, storing, triggers
 from benchmarks.engine.columns import from_frames
 from benchmarks.engine.summary import summarise
 from benchmarks.engine.terms import End, Window
@@ -56,6 +56,7 @@ def test_it_names_the_key_of_the_hosts_worker_and_its_signature_holds(kept: Evid
     own = signing.enrolled(kept.cell.grid.hardware.slug)
     assert own
     assert (kept.key_id, signing.evidence_is_signed(kept)) == (own.number, True)
+    assert queries.cell_evidence(kept.cell).signed_by == f"W-{own.number}"
     code, said = recompute(kept.cell.grid_id)
     assert (code, "1 are signed by the key of their host's worker, 0 are not." in said) == (0, True)
 
