@@ -272,9 +272,9 @@ def _interrupted_too_often(cell_id: int) -> bool:
 
 
 def spent_by(claim: Claim, progress: dict[str, object]) -> dict[str, int]:
-    """Requests and tokens of the cell, with those of earlier attempts."""
+    """Requests and tokens of the cell, with those of earlier attempts. A request that was tried again counts each time."""
     return {
-        "requests": claim.spent_requests + _count(progress.get("sent")),
+        "requests": claim.spent_requests + max(_count(progress.get("sent")), _count(progress.get("attempts"))),
         "tokens": claim.spent_tokens + _count(progress.get("tokens")),
     }
 

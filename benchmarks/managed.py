@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import math
 import os
 import socket
 import time
@@ -49,10 +50,10 @@ STOPS_WITHIN_S = 10.0
 """From SIGTERM to SIGKILL."""
 PORT_FREE_WITHIN_S = 5.0
 MEMORY_BACK_WITHIN_S = 20.0
-VRAM_SLACK_BYTES = 128 * 1024 * 1024
-"""A driver keeps a little more after its first use than before."""
+VRAM_SLACK_BYTES = 128 * 1024 * 1024  # a driver keeps a little more after its first use than before
 HEALTH_TIMEOUT = httpx.Timeout(2.0)
 MOST_WORDS = 300
+COUNTED = ("sent", "attempts", "tokens")  # of an engine's progress, against the authorisation
 _TICK_S = 0.1
 _Answer = TypeVar("_Answer")
 
@@ -74,6 +75,7 @@ class Running:
         self._state: State | None = None
         self._beaten_at = 0.0
         self._effective: Effective | None = None
+        self._counted: dict[str, object] = {}
         self.watch, self.ready = Watch(), True
         self.facts: dict[str, object] = {}
 
@@ -118,6 +120,8 @@ class Running:
         """Ends the runtime and adds to the progress what was seen of it. Words where it had ended by itself before."""
         if self._kept is None:
             return ""
+        # Else the beats while it ends would take back what the load has spent.
+        self._counted = {name: watch.progress[name] for name in COUNTED if name in watch.progress}
         died = not self._kept.alive
         last = _last(self._kept.tail())
         self.end()
@@ -189,7 +193,8 @@ class Running:
             )
         if self._vram_returned() is False:
             raise NotStartedError(
-                f"The memory of the last runtime did not return: {_excess(state)} more than before it ran."
+                "The memory of the last runtime did not return: "
+                f"{_excess_bytes(state) / 2**20:,.0f} MiB more than before it ran."
             )
 
     def _launch(self, command: list[str], surroundings: dict[str, str], folder: Path) -> None:
@@ -274,7 +279,7 @@ class Running:
         if time.monotonic() - self._beaten_at < settings.HEARTBEAT_S or self.watch.pulse.lost:
             return
         self._beaten_at = time.monotonic()
-        self.watch.progress = {"phase": "runtime", "runtime": self.facts}
+        self.watch.progress = {"phase": "runtime", "runtime": self.facts} | self._counted
         engine_child.beat(self._claim, self.watch)
 
     def _vram_returned(self) -> bool | str:
@@ -282,7 +287,10 @@ class Running:
         if self._state is None or not self._state.vram_used_bytes:
             return "no VRAM could be read on this host"
         state = self._state
-        return self._wait(lambda: _excess_bytes(state) <= VRAM_SLACK_BYTES, MEMORY_BACK_WITHIN_S)
+        if self._wait(lambda: _excess_bytes(state) <= VRAM_SLACK_BYTES, MEMORY_BACK_WITHIN_S):
+            return True
+        silent = sorted(state.vram_used_bytes.keys() - _vram_used().keys())
+        return f"the memory of {', '.join(silent)} cannot be read any more" if silent else False
 
 
 @contextlib.contextmanager
@@ -383,13 +391,9 @@ def _vram_used() -> dict[str, float]:
 
 
 def _excess_bytes(state: State) -> float:
-    """By how much the fullest GPU holds more than before the first start."""
+    """By how much the fullest GPU holds more than before the first start; infinite where one does not say what it holds."""
     now = _vram_used()
-    return max((now[uuid] - before for uuid, before in state.vram_used_bytes.items() if uuid in now), default=0.0)
-
-
-def _excess(state: State) -> str:
-    return f"{_excess_bytes(state) / 2**20:,.0f} MiB"
+    return max(now.get(uuid, math.inf) - before for uuid, before in state.vram_used_bytes.items())
 
 
 def _last(tail: str) -> str:

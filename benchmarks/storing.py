@@ -6,14 +6,17 @@ import logging
 import time
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks import claims, delivering, disk, signing, spool, surroundings
 from benchmarks.claims import Claim
 from benchmarks.delivering import NotTakenError
 from benchmarks.engine import columns as engine_columns
 from benchmarks.engine import summary as engine_summary
 from benchmarks.engine import verdicts
-from benchmarks.engine.column_types import Columns
+from benchmarks.engine.column_types import OUTCOMES, Bools, Columns, Ints, MaskedInts, Requests
 from benchmarks.engine.summary_types import CellSummary
+from benchmarks.engine.terms import Outcome
 from benchmarks.engine.verdicts import ProbeVerdict
 from benchmarks.engine_child import Watch, last_words, ledger_of
 from benchmarks.recording import Delivery
@@ -24,6 +27,9 @@ from benchmarks.records.result import Result
 log = logging.getLogger(__name__)
 
 STORE_TRIES = 10
+_WITHOUT_WORK = [
+    OUTCOMES.index(one) for one in (Outcome.REJECTED, Outcome.REFUSED, Outcome.CONNECT_ERROR, Outcome.CLIENT_FAULT)
+]
 
 _BAD_PLAN, _UNREACHABLE = 2, 3
 """Exit codes of the engine that say why it did not load anything; asking again would not help."""
@@ -58,11 +64,12 @@ def conclude(
     if stopped and not (cols.end and cols.end.complete):
         claims.give_back(claim=claim, reason=watch.pulse.reason)
         return
-    tokens = sum(_known_sum(cols.requests.masked[name]) for name in ("prompt_tokens", "output_tokens"))
+    tokens = tokens_spent(cols.requests)
     # A ledger holds earlier attempts too; what they sent was counted when they ended.
     spent = {
         "sent": max(0, len(cols.requests) - claim.spent_requests), "tokens": max(0, tokens - claim.spent_tokens)
     } if ledger_of(claim).exists() else {"sent": len(cols.requests), "tokens": tokens}  # fmt: skip
+    spent["attempts"] = spent["sent"]
     recorded = len(cols.requests)
     result = Result(
         parquet=parquet.write(cols), schema_version=parquet.SCHEMA_VERSION, requests=recorded, summary=summary,
@@ -109,8 +116,16 @@ def _spooled(claim: Claim, result: Result) -> Path | None:
         return None
 
 
-def _known_sum(column: engine_columns.MaskedInts) -> int:
-    return int(column.values[column.known].sum())
+def tokens_spent(requests: Requests) -> int:
+    """What counts against an authorisation: as the server counted, and where it did not, what was asked of it. Only a request
+    that was never sent, or answered before any work, is taken to have cost nothing then."""
+    worked = requests.masked["t_sent_ns"].known & ~np.isin(requests.codes["outcome"], _WITHOUT_WORK)
+    pairs = (("prompt_tokens", "intended_prompt_tokens"), ("output_tokens", "asked_output_tokens"))
+    return sum(_counted(requests.masked[told], requests.plain[asked], worked) for told, asked in pairs)
+
+
+def _counted(told: MaskedInts, asked: Ints, worked: Bools) -> int:
+    return int(np.where(told.known, told.values, np.where(worked, asked, 0)).sum())
 
 
 def _why_not(claim: Claim, folder: Path, returncode: int) -> str:

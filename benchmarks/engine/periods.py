@@ -7,6 +7,7 @@ from benchmarks.runtimes.metrics import poll_every_s
 
 HOST_EVERY_S = 1.0
 GAP_PERIODS = 3
+SILENT_AT_LEAST_S = 10.0  # a source that a busy host holds up for a moment has not gone silent
 LOCAL_SOURCES = frozenset({"psutil", "nvml"})
 
 
@@ -23,3 +24,8 @@ def gap_s(plan: CellPlan, source: str) -> float:
     """A source that says nothing for longer than this has a gap. `source` as a reading names it."""
     local = source.split(",")[0] in LOCAL_SOURCES
     return GAP_PERIODS * (host_period_s(plan) if local else metrics_period_s(plan))
+
+
+def silent_after_s(plan: CellPlan) -> float:
+    """A limited reading that has not come for longer than this is watched by nobody any more."""
+    return max(SILENT_AT_LEAST_S, GAP_PERIODS * metrics_period_s(plan))

@@ -17,6 +17,7 @@ import msgspec
 
 from benchmarks.engine import guard
 from benchmarks.engine.log import LogWriter, read_frames
+from benchmarks.engine.periods import silent_after_s
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.progress import Progress, Stage, parse
 from benchmarks.engine.recorder import Readings
@@ -120,7 +121,7 @@ class Herd:
         elif not self._window and all(stage is Stage.WARM for stage in stages):
             self._window = True
             self._tell(f"window {soon_ns}")
-        reason = guard.stop_reason(self._plan.guard, self._latest, (), {})
+        reason = host_stop(self._plan, self._latest, at_ns=time.monotonic_ns())
         if reason is not None:
             self._end(f"{GUARD}: {reason}", "cancel" if guard.is_lost(reason) else self._plan.guard.on_stop)
         elif any(generator.process.returncode not in (None, 0) for generator in self._generators):
@@ -183,6 +184,8 @@ class Herd:
             phase=min((p.phase for p in known), key=list(Stage).index, default=Stage.STARTING),
             elapsed_s=max((p.elapsed_s for p in known), default=0.0),
             sent=sum(p.sent for p in known),
+            attempts=sum(p.attempts for p in known),
+            tokens=sum(p.tokens for p in known),
             finished=sum(p.finished for p in known),
             ok=sum(p.ok for p in known),
             in_flight=sum(p.in_flight for p in known),
@@ -194,6 +197,14 @@ class Herd:
             readings={name: max(self._latest.of(name).values()) for name, _ in self._latest.values},
             reason=self._reason or next((p.reason for p in known if p.reason), ""),
         )
+
+
+def host_stop(plan: CellPlan, now: guard.Latest, *, at_ns: int) -> str | None:
+    """What the guard says to the host's readings, and to their silence; requests are each process's own."""
+    after_ns = round(silent_after_s(plan) * NS)
+    return guard.stop_reason(plan.guard, now, (), {}) or guard.silence_reason(
+        plan.guard, now, at_ns=at_ns, after_ns=after_ns
+    )
 
 
 def worst(healths: Sequence[ClientHealth]) -> ClientHealth:

@@ -18,7 +18,8 @@ class Stage(StrEnum):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts are of the whole cell. Times and runtime gauges are None until known; `reason` stands on the last line.
+    """Counts are of the whole cell. `attempts` and `tokens` are what was asked so far, retries among them: prompts as
+    intended, answers as long as they may be. Times and runtime gauges are None until known; `reason` stands on the last line.
 
     Times are of the newest finished requests in the user view: p50 of successes, p95 with failures as infinite, None
     among them or from too few. `readings` are the newest telemetry values by canonical name, the highest of all devices.
@@ -30,6 +31,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     finished: int
     ok: int
     in_flight: int
+    attempts: int = 0
+    tokens: int = 0
     p50_e2e_s: float | None = None
     p95_e2e_s: float | None = None
     p95_ttft_s: float | None = None

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from benchmarks.engine import guard, health
 from benchmarks.engine.exchange import Exchange
 from benchmarks.engine.log import LogWriter
-from benchmarks.engine.periods import GAP_PERIODS, metrics_period_s
+from benchmarks.engine.periods import silent_after_s
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.progress import Progress, Stage
 from benchmarks.engine.samples import number_of, sample_of, sampled
+from benchmarks.engine.supply import Supply
 from benchmarks.engine.terms import NotReported, Outcome, Phase, Reading, RequestRecord
 
 NS = 1_000_000_000
-SILENT_AT_LEAST_S = 10.0  # a source that a busy host holds up for a moment has not gone silent
 Readings = Callable[[], Iterable[Reading | NotReported]]
 
 
@@ -31,7 +31,7 @@ class Recorder:
         self._writer = writer
         self._take_readings = take_readings
         self._latest = guard.Latest(values={})
-        self._silent_after_ns = round(max(SILENT_AT_LEAST_S, GAP_PERIODS * metrics_period_s(plan)) * NS)
+        self._silent_after_ns = round(silent_after_s(plan) * NS)
         self._recent: deque[guard.Seen] = deque(maxlen=plan.guard.error_share_over)
         self._limits = {c.name: c.limits for c in plan.classes}
         self._unwritten: deque[tuple[Exchange, int]] = deque()
@@ -76,12 +76,14 @@ class Recorder:
             limits, now, at_ns=time.monotonic_ns(), after_ns=self._silent_after_ns
         )
 
-    def progress(self, stage: Stage, *, elapsed_s: float, sent: int, in_flight: int, reason: str) -> Progress:
+    def progress(self, stage: Stage, *, elapsed_s: float, supply: Supply, in_flight: int, reason: str) -> Progress:
         times = sorted(s.e2e_s for s in self._recent if s.outcome is Outcome.OK and s.e2e_s is not None)
         return Progress(
             phase=stage,
             elapsed_s=elapsed_s,
-            sent=sent,
+            sent=supply.sent,
+            attempts=supply.attempts,
+            tokens=supply.asked_tokens,
             finished=self.finished,
             ok=self._ok,
             in_flight=in_flight,

@@ -382,7 +382,7 @@ class Cell:
         return self._recorder.progress(
             self._stage,
             elapsed_s=round(time.monotonic() - self._began_s, 3) if self._began_s else 0.0,
-            sent=self.supply.sent,
+            supply=self.supply,
             in_flight=sum(slot.items for slot in self._slots),
             reason=self._reason,
         )

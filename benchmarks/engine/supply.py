@@ -32,7 +32,8 @@ class Shard:
 
 
 class Supply:
-    """`sent` is how many requests were taken; `ended` says why there are no more, empty while there are."""
+    """`sent` is how many requests were taken; `ended` says why there are no more, empty while there are. `attempts` and
+    `asked_tokens` are what this run took of the ceilings, retries among them."""
 
     def __init__(self, plan: CellPlan, shard: Shard) -> None:
         self._plan = plan
@@ -45,6 +46,7 @@ class Supply:
         self._max_requests = self._requests_left = shard.part(plan.max_requests)
         self._tokens_left = shard.part(plan.max_tokens)
         self.sent = 0
+        self.attempts = self.asked_tokens = 0
         self.ended = ""
 
     def build_ahead(self, *, until_s: float, at_most: int) -> None:
@@ -77,6 +79,7 @@ class Supply:
             self._built_bytes -= len(self._built.popleft().body)
         self._begun += not following
         self._tokens_left -= tokens
+        self._count(1, tokens)
         index = self._number(self.sent)
         self.sent += 1
         return prepared if prepared.index == index else msgspec.structs.replace(prepared, index=index)
@@ -110,12 +113,17 @@ class Supply:
             self.ended = self.ended or f"ceiling: {self._plan.max_tokens} tokens"
         else:
             self.spent(len(wanted), tokens)
+            self._count(len(wanted), tokens)
             return True
         return False
 
     def spent(self, requests: int, tokens: int) -> None:
         self._requests_left -= requests
         self._tokens_left -= tokens
+
+    def _count(self, attempts: int, tokens: int) -> None:
+        self.attempts += attempts
+        self.asked_tokens += tokens
 
     def _next_first(self) -> Prepared:
         return self._built[0] if self._built else self._first_turn(0)

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
@@ -192,12 +193,26 @@ def test_a_runtime_that_ends_during_the_cell_is_told_with_its_last_words_and_lea
         process = psutil.Process(leftovers.read().pid)
         (process if victim == "runtime" else process.parent()).kill()
         time.sleep(0.5)
-        told.append(running.finish(Watch()))
+        told.append(running.finish(Watch(progress={"phase": "window", "sent": 7, "attempts": 9, "tokens": 180})))
 
-    one_cell(host, host.grid(settings=(2,)), kill)
+    _, cell = one_cell(host, host.grid(settings=(2,)), kill)
     assert told[0].startswith("The runtime ended during the cell. It said: loading")
+    assert cell.progress["spent"] == {"requests": 9, "tokens": 180}
     assert [pid for pid in host.children() if started_tick(pid)] == []
     assert len(host.children()) == 1
+
+
+def test_memory_of_a_card_that_is_no_longer_read_is_not_called_returned(host, monkeypatch):
+    monkeypatch.setattr(managed, "MEMORY_BACK_WITHIN_S", 0.2)
+    host.offer()
+
+    def lose_the_card(running: managed.Running) -> None:
+        """As if one had been read before the first start."""
+        running._state = msgspec.structs.replace(running._state, vram_used_bytes={"GPU-1": 1e9})
+        running.finish(Watch())
+
+    running, _ = one_cell(host, host.grid(settings=(2,)), lose_the_card)
+    assert running.facts["ended"]["vram_returned"] == "the memory of GPU-1 cannot be read any more"
 
 
 def test_a_stop_while_the_runtime_starts_ends_it_at_once(host):

@@ -10,14 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.engine import schedule
+from benchmarks.engine import guard, schedule
 from benchmarks.engine.load import Constant, MicroBatch, OpenLoop, Poisson, Sessions, StaticBatch
 from benchmarks.engine.plan import CellPlan, Fixed, Guard, Uniform
-from benchmarks.engine.processes import joined_end, worst
+from benchmarks.engine.processes import host_stop, joined_end, worst
 from benchmarks.engine.progress import Progress, Stage, parse
 from benchmarks.engine.prompts import Workload
 from benchmarks.engine.runner import WINDOW_COMPLETED
-from benchmarks.engine.terms import ClientHealth, End, Outcome, Phase, Window
+from benchmarks.engine.terms import ClientHealth, End, Outcome, Phase, Reading, Window
 from tests.benchmarks.engine.loads.running import (
     MODEL,
     NO_ERROR_LIMIT,
@@ -287,3 +287,12 @@ def end(**changes) -> End:
 def test_the_joined_end_is_complete_when_all_are(ends, reason, complete, words, sent, planned):
     found = joined_end(ends, 2, reason)
     assert (found.complete, found.reason, found.sent, found.planned) == (complete, words, sent, planned)
+
+
+@pytest.mark.parametrize(
+    ("at_s", "words"), [(9, None), (12, "no temperature of GPU-1 was read for 12 s, though it is limited")]
+)
+def test_the_parent_of_several_stops_when_a_limit_is_no_longer_read(at_s, words):
+    heat = Reading(t_ns=0, name="gpu_temperature_c", value=60.0, source="nvml", device="GPU-1")
+    now = guard.latest([heat], guard.Latest(values={}))
+    assert host_stop(a_plan(processes=2), now, at_ns=at_s * S) == words

@@ -95,3 +95,13 @@ def test_items_of_a_set_count_against_the_ceilings_with_what_earlier_runs_took(c
     items = supply.items(range(5, 5 + asked))
     assert (None if items is None else [item.index for item in items]) == (given and list(range(5, 15)))
     assert supply.ended == words
+
+
+def test_what_was_taken_of_the_ceilings_counts_each_try_and_not_what_earlier_runs_took():
+    supply = Supply(a_plan(max_requests=100), Shard())
+    supply.spent(2, 20)
+    first = supply.take_of(None)
+    assert first is not None
+    assert supply.take_again(first)
+    supply.take()
+    assert (supply.sent, supply.attempts, supply.asked_tokens) == (2, 3, 30)
