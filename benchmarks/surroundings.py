@@ -62,6 +62,7 @@ class Around:
     def __init__(self, conditions: dict[str, object]) -> None:
         self.conditions = conditions
         self.alarm = ""
+        self._was: Power | Snapshot | None = _told(conditions)
         self._clock = clocks.now()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="power", daemon=True)
@@ -88,15 +89,30 @@ class Around:
 
     def _watch(self) -> None:
         """One supply that falls silent says nothing; one that speaks of the other source does."""
-        was = power()
-        if was.source is None and not settings.NUT_ASKED_FOR:
-            return
-        while not self._over.wait(POLL_S):
+        if self._was is None:
             now = power()
-            if was.on_battery is not None and now.on_battery is not None and now.on_battery != was.on_battery:
-                self.alarm = (
-                    f"The power changed during the cell: it was {snapshot.words(was)}, it is {snapshot.words(now)}."
-                )
+            if now.source is None and not settings.NUT_ASKED_FOR:
                 return
-            if was.on_battery is None:
-                was = now
+            self._was = now
+        while not self.alarm and not self._over.wait(POLL_S):
+            self.look()
+
+    def look(self) -> str:
+        """The alarm as it is now; empty also where nothing here tells of the power."""
+        if self._was is None or self.alarm:
+            return self.alarm
+        was, now = self._was, power()
+        if was.on_battery is not None and now.on_battery is not None and now.on_battery != was.on_battery:
+            self.alarm = (
+                f"The power changed during the cell: it was {snapshot.words(was)}, it is {snapshot.words(now)}."
+            )
+        elif was.on_battery is None:
+            self._was = now
+        return self.alarm
+
+
+def _told(conditions: dict[str, object]) -> Snapshot | None:
+    """What was read before, where it tells of the power."""
+    before = conditions.get("before")
+    found = msgspec.convert(before, Snapshot) if before else None
+    return found if found is not None and found.on_battery is not None else None

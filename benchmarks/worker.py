@@ -40,6 +40,11 @@ log = logging.getLogger(__name__)
 CALIBRATING: dict[str, object] = {"phase": "calibrating"}
 """Progress of a calibration: it loads no target, so nothing of it counts against the authorisation."""
 
+NO_TIME_LEFT = (
+    "What the authorisation allows of minutes went into what comes before the load: starting the runtime, cooling down and "
+    "calibrating. Authorise the grid again, for more minutes."
+)
+
 
 def run_cell(claim: Claim) -> bool:
     """Runs the claimed attempt to its end: recorded, given back, or interrupted and queued again.
@@ -53,11 +58,11 @@ def run_cell(claim: Claim) -> bool:
         claims.give_back(claim=claim, reason=leave.reason)
         return True
     preflight.freeze_probe(cell.grid)
-    if refused := preflight.refusal(cell.grid):
-        claims.give_back(claim=claim, reason=refused)
-        return True
     if too_much := foreseen.refusal(cell):
         holding.hold_back(claim=claim, reason=too_much)
+        return True
+    if refused := preflight.refusal(cell.grid):  # asks the target what it is
+        claims.give_back(claim=claim, reason=refused)
         return True
     try:
         plan = plans.cell_plan(cell=cell, permit=leave)
@@ -90,13 +95,18 @@ def _carried_out(claim: Claim, cell: Cell, plan: CellPlan, conditions: dict[str,
         out_of_touch = settled.watch.out_of_touch | watch.out_of_touch
         if proved:
             left = shortened(running.told(plan), time.monotonic() - began_s)
-            out_of_touch |= _run_plan(claim, left, folder, running, around).out_of_touch
+            if left is None:
+                claims.give_back(claim=claim, reason=NO_TIME_LEFT)
+            else:
+                out_of_touch |= _run_plan(claim, left, folder, running, around).out_of_touch
         return not out_of_touch
 
 
-def shortened(plan: CellPlan, spent_s: float) -> CellPlan:
-    """Less the time that went into starting a runtime, cooling down and calibrating: the authorisation counts it too."""
-    return msgspec.structs.replace(plan, max_wall_s=max(1.0, plan.max_wall_s - spent_s))
+def shortened(plan: CellPlan, spent_s: float) -> CellPlan | None:
+    """Less the time that went into starting a runtime, cooling down and calibrating: the authorisation counts it too. None
+    where nothing is left for the load."""
+    left_s = plan.max_wall_s - spent_s
+    return msgspec.structs.replace(plan, max_wall_s=left_s) if left_s > 0 else None
 
 
 def _calibrated(claim: Claim, grid: Grid, folder: Path) -> tuple[bool, Watch]:
@@ -130,6 +140,9 @@ def _calibrated(claim: Claim, grid: Grid, folder: Path) -> tuple[bool, Watch]:
 
 def _run_plan(claim: Claim, plan: CellPlan, folder: Path, running: managed.Running, around: Around) -> Watch:
     watch, returncode = engine_child.run(claim, plan, folder, alarm=lambda: around.alarm)
+    if returncode == 0:
+        # The watch looks each second: the last one of the load is looked at here.
+        watch.alarm = watch.alarm or around.look()
     gone = running.finish(watch)
     if watch.pulse.lost and returncode != 0:
         log.warning("cell %s: attempt %s was taken over before it had finished", claim.cell_id, claim.attempt)

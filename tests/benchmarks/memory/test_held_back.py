@@ -15,6 +15,7 @@ from benchmarks.foreseen_words import beside
 from benchmarks.models import Attempt, Cell, Event, Grid, Runtime
 from benchmarks.queries import evidence
 from tests import factories
+from tests.benchmarks.hosts.counting import counting
 from tests.benchmarks.memory.test_foreseen import CARD, kept
 from tests.benchmarks.runs import made
 from tests.capacity import synthetic
@@ -54,10 +55,12 @@ def by_status(grid: Grid) -> dict[str, list[str]]:
     return found
 
 
-def test_a_cell_is_refused_with_its_figures_before_anything_is_loaded() -> None:
-    grid = grid_of(too_small())
-    taken = measure_until(grid, 8, "long")
-    assert worker.run_cell(taken) is True
+def test_a_cell_is_refused_with_its_figures_before_a_byte_is_sent() -> None:
+    with counting() as target:
+        grid = grid_of(too_small(endpoint=target.address))
+        taken = measure_until(grid, 8, "long")
+        assert worker.run_cell(taken) is True
+        assert target.connections == 0
     cell = Cell.objects.get(pk=taken.cell_id)
     assert cell.status == Cell.Status.NOT_RUN
     assert cell.reason == (

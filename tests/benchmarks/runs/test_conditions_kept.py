@@ -5,12 +5,14 @@ The supply is a UPS daemon of the test's own on loopback; runtime, engine and wo
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -118,6 +120,16 @@ def test_a_changed_supply_interrupts_the_cell_and_says_so(endpoint, supply, befo
     assert attempt.conditions["before"]["on_battery"] is not attempt.conditions["after"]["on_battery"]
 
 
+def test_a_change_in_the_last_second_of_a_cell_is_seen_when_it_has_ended(supply, monkeypatch):
+    """Also one that came before the watch had looked at all."""
+    monkeypatch.setattr(surroundings, "POLL_S", 60.0)
+    before = msgspec.to_builtins(surroundings.read())
+    supply.supplies["office"] = dict(BATTERY)
+    with surroundings.Around({"before": before}) as around:
+        assert around.look() == "The power changed during the cell: it was mains, it is UPS on battery (office)."
+    assert around.ended()["power_change"] == around.alarm
+
+
 def test_a_supply_that_falls_silent_and_comes_back_the_same_interrupts_nothing(endpoint, supply):
     grid = grid_at(endpoint, settings=(1,), window_s=6.0)
     threading.Timer(2.0, lambda: supply.answers.update({"LIST UPS": "ERR DRIVER-NOT-CONNECTED\n"})).start()
@@ -221,12 +233,12 @@ def test_a_cell_measured_before_conditions_were_kept_is_no_reference(endpoint, s
 def test_a_wall_clock_that_was_set_during_the_cell_is_told_and_moves_no_duration(
     endpoint, supply, monkeypatch, step_s, told
 ):
-    true_ns = time.time_ns
+    steps = itertools.chain(
+        [0], itertools.repeat(step_s * 10**9)
+    )  # set between the first look at the clock and the next
+    wall = SimpleNamespace(time_ns=lambda: time.time_ns() + next(steps), monotonic_ns=time.monotonic_ns)
     grid = grid_at(endpoint, settings=(1,))
-    began = true_ns()
-    monkeypatch.setattr(
-        clocks.time, "time_ns", lambda: true_ns() + (step_s * 10**9 if true_ns() - began > 10**9 else 0)
-    )
+    monkeypatch.setattr(clocks, "time", wall)
     run_next(grid)
     monkeypatch.undo()
     kept = Attempt.objects.get().conditions
