@@ -14,7 +14,7 @@ from django.db import connection
 from django.utils import timezone
 
 from benchmarks import claims, enrolling, queries, registry, runs, signing, tasks, triggers, worker
-from benchmarks.models import Authorization, Cell, Grid, Hardware, Runtime
+from benchmarks.models import Attempt, Authorization, Cell, Grid, Hardware, Runtime
 from benchmarks.records import signatures
 from tests import factories
 from tests.benchmarks.hosts.counting import Target, counting
@@ -126,6 +126,23 @@ def use_up(grid: Grid) -> None:
     Cell.objects.filter(grid=grid).update(progress={"spent": {"requests": 100}}, started_at=timezone.now())
 
 
+def use_up_tokens(grid: Grid) -> None:
+    Cell.objects.filter(grid=grid).update(progress={"spent": {"tokens": 10_000}}, started_at=timezone.now())
+
+
+def use_up_minutes(grid: Grid) -> None:
+    now = timezone.now()
+    Attempt.objects.create(
+        cell=grid.cells.get(), number=99, authorization=grid.authorizations.get(), worker="w", ended_at=now,
+        started_at=now - timedelta(minutes=5),
+    )  # fmt: skip
+
+
+def confirm_something(grid: Grid) -> None:
+    """What confirms another grid is guarded less closely."""
+    Grid.objects.filter(pk=grid.pk).update(confirms=grid, confirms_setting=2, confirms_queue_cap=1)
+
+
 def trust_another_worker(grid: Grid) -> None:
     kept = signing.enrolled(grid.hardware.slug)
     owner = factories.make_user(grid.team, "host_owner")
@@ -173,11 +190,14 @@ CHANGES: list[tuple[str, Callable[[Grid], object], str]] = [
         lambda grid: Grid.objects.filter(pk=grid.pk).update(window_s=600),
         "plan changed",
     ),
+    ("what it confirms", confirm_something, "plan changed"),
     ("another host", move_to_another_host, "is not what was signed"),
     ("the time is over", expire, "ended at"),
     ("revoked", edit(revoked_at=NOW), "was revoked"),
     ("over its ceiling", lower_the_ceiling, "allows 1 at a time"),
     ("its requests are used up", use_up, "all sent"),
+    ("its tokens are used up", use_up_tokens, "all used"),
+    ("its minutes are used up", use_up_minutes, "all used"),
     ("not signed", edit(signature="", signed_by=""), "is not signed"),
     ("signed by another key", sign_with_another_key, "was signed by key"),
     ("signed by another key in the web's name", sign_as_the_web_without_its_key, "is not what was signed"),
@@ -216,7 +236,7 @@ def test_a_change_between_claim_and_start_reaches_nobody_either(home, target: Ta
     assert words in reason_of(grid)
 
 
-BEFORE_ONLY = ("over its ceiling", "its requests are used up")
+BEFORE_ONLY = ("over its ceiling", "its requests are used up", "its tokens are used up", "its minutes are used up")
 DURING = [row for row in CHANGES if row[0] not in BEFORE_ONLY and not row[0].startswith("a cell ")]
 
 
