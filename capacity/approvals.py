@@ -18,7 +18,7 @@ from benchmarks import audit
 from benchmarks.models import Conditions, Grid
 from benchmarks.queries import leaves_of
 from capacity import documents
-from capacity.assessment.choose import headroom, rubric_at
+from capacity.assessment.choose import headroom, rollback_from, rubric_at
 from capacity.assessment.rubric import not_tested
 from capacity.assessment.verdict import Answer, Grade, SettingRow
 from capacity.models import Choice, Key, Objective, Statement
@@ -263,8 +263,7 @@ def _digest(result: Result, setting: int) -> str:
 
 
 def _rollback(result: Result, setting: int) -> int | None:
-    """The next lower safe setting of the same grid, measured under the same conditions."""
-    return max((row.setting for row in result.verdict.rows if row.safe and row.setting < setting), default=None)
+    return rollback_from(result.facts, result.verdict.rows, result.verdict.row(setting))[0]
 
 
 def _claim(result: Result, row: SettingRow) -> dict[str, object]:

@@ -17,7 +17,7 @@ from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.models import Authorization, Conditions, Grid, Workload
 from benchmarks.queries import GridEvidence
 from capacity.assessment import latency
-from capacity.assessment.choose import headroom, rubric_at
+from capacity.assessment.choose import headroom, rollback_from, rubric_at
 from capacity.assessment.facts import CellFact, GridFacts
 from capacity.assessment.rubric import not_tested
 from capacity.assessment.verdict import Memory, SettingRow, Verdict
@@ -70,7 +70,7 @@ def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issu
         tested=_tested(result.evidence),
         conditions=_conditions(result.evidence, conditions),
         operating_limits=_operating_limits(choice, facts),
-        rollback=_rollback_words(choice, verdict),
+        rollback=_rollback_words(facts, choice, verdict),
         not_tested=not_tested(graded),
         ends_early=ENDS_EARLY,
         grade=_grade(choice),
@@ -169,9 +169,12 @@ def _vram(memory: Memory) -> int | doc.Absent:
     return "not reported" if memory.is_vram else "not applicable"
 
 
-def _rollback_words(choice: Choice, verdict: Verdict) -> str:
-    """The verdict's own words where they are about this setting's rollback, else the same said of the row itself."""
+def _rollback_words(facts: GridFacts, choice: Choice, verdict: Verdict) -> str:
+    """Of what was approved before with its exact arguments, else of the measured row."""
+    target, words = rollback_from(facts, verdict.rows, verdict.row(choice.setting))
     row = verdict.row(choice.rollback_setting)
+    if target is not None and target == choice.rollback_setting and target == facts.previous_setting:
+        return f"Rollback is {words}"
     if row is None:
         return "No lower setting was measured and safe, so there is no measured rollback."
     rate = "" if row.good.value is None else f", measured at {row.good.value:.1f} successful requests a minute"

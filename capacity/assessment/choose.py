@@ -160,7 +160,7 @@ def _graded(
 
 def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, found: Knee | None = None) -> Verdict:
     chosen = next((row for row in rows if found is not None and row.setting == found.setting), None)
-    rollback, rollback_words = _rollback(facts, rows, chosen)
+    rollback, rollback_words = rollback_from(facts, rows, chosen)
     room = headroom(facts, chosen) if chosen else None
     cap = queueing.queue_cap(facts, chosen, room) if chosen and room else None
     confirmed = confirm.confirmation(facts, chosen, room, cap) if chosen and room else None
@@ -195,8 +195,9 @@ def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, foun
     )
 
 
-def _rollback(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None) -> tuple[int | None, str]:
-    """What the same runtime was last approved for, unless this grid refuses it; else the next lower safe setting."""
+def rollback_from(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None) -> tuple[int | None, str]:
+    """Where to go back to from a setting, and in words: what the same runtime was last approved for, unless this grid
+    refuses it; else the next lower safe setting."""
     if chosen is None:
         return None, ""
     previous = facts.previous_setting

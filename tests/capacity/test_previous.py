@@ -39,3 +39,11 @@ def test_what_is_approved_later_changes_nothing_about_an_earlier_approval() -> N
     facts = result_of(later).facts
     assert facts.previous_setting == 4
     assert "active requests 4, queue cap" in facts.previous_words  # the policy is kept with the approval
+
+
+def test_a_proposal_keeps_what_was_approved_before_as_its_way_back() -> None:
+    office = Office()
+    choice = approvals.propose(grid=office.grid, setting=1, reason="It held.", by=office.operator)
+    approvals.decide(choice=choice, by=office.approver, approve=True, reason="Agreed.")
+    second = approvals.propose(grid=measure(office.drawn()), setting=4, reason="More.", by=office.operator)
+    assert second.rollback_setting == 1  # and not 2, the next lower one
