@@ -13,12 +13,13 @@ import numpy as np
 
 from benchmarks.engine import lengths
 from benchmarks.engine.plan import ClassPlan
-from benchmarks.simulator.server import Reject
+from benchmarks.simulator.server import Options, Reject
 from scripts.truth.cases import LONG_CLIENTS, Case
 from scripts.truth.knowing import Figures
 
 NEAR = 0.02
 NEAR_SLOWDOWN = 0.12  # a p95 of some dozens of requests over another one
+NEAR_TURNED_AWAY = 0.5  # by how clients and slots happen to meet
 KNEES = (0.93, 0.95, 0.97)
 SOME_PREEMPTIONS = 15
 """Of REQUESTS answers; fewer may or may not be met in a window."""
@@ -70,8 +71,15 @@ def of_load(case: Case, figures: Figures) -> Causes:
     elif figures.preemptions or figures.kv_peak_tokens > 0.95 * case.profile.kv_tokens:
         perhaps.add(KV)
     if figures.setting > case.room:
-        sure.add(QUEUE)
+        held(QUEUE, turned_away(case, figures), 1 - limits.success_share, NEAR_TURNED_AWAY)
     return Causes(frozenset(sure), frozenset(perhaps - sure))
+
+
+def turned_away(case: Case, figures: Figures) -> float:
+    """Share of requests that a full room refuses in a closed loop: each client too many asks again after Retry-After, while
+    the others are answered."""
+    asked_per_s = (figures.setting - case.room) / Options().retry_after_s
+    return asked_per_s / (asked_per_s + figures.per_s)
 
 
 def probed_at(case: Case) -> int:
