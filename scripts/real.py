@@ -125,7 +125,7 @@ def judged_claims(journey: Journey, grid: int, say: Steps) -> None:
     must(offered[:1] == ["4"], f"4 in flight is recommended (offered as safe: {', '.join(offered)})", say)
     must("8" not in offered, "8 in flight is refused", say)
     words = operator.get(f"/grids/{grid}/").words()
-    refusal = between(words, "Why not 8", "Latency by request length")
+    refusal = between(words, "Why not 8", "Latency by request length").partition("Why not")[0]
     must("over the limit" in refusal, "8 in flight is refused: its p95 is over the objective", say)
     must("successful requests a minute" in refusal, "and for how much work it adds", say)
     gates = between(words, "Gates What each setting was asked", "What was not tested")
