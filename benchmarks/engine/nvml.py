@@ -15,6 +15,8 @@ UNIFIED_SOURCE = "nvml, unified memory: read from the host"
 UNIFIED = "not supported by this GPU: its memory is the host's, so what is read as VRAM is host memory"
 MILLI = 1000
 LOST_NAME = "gpu_lost"
+SILENT_NAME = "gpu_silent"
+"""Of a card that is there and says nothing at all: a sum over GPUs has to know that it is one of them."""
 MEMORY = ("vram_used_bytes", "vram_total_bytes", "vram_reserved_bytes")
 ENERGY = "gpu_energy_j"
 OTHERS = "gpu_other_processes"
@@ -48,6 +50,8 @@ class NvmlSource:
         found += _told(gpu, t_ns, (OTHERS,), self._others(gpu))
         if gpu.lost:
             found.append(Reading(t_ns=t_ns, name=LOST_NAME, value=1.0, source=SOURCE, device=gpu.uuid))
+        elif not any(isinstance(one, Reading) for one in found):
+            found.append(Reading(t_ns=t_ns, name=SILENT_NAME, value=1.0, source=SOURCE, device=gpu.uuid))
         return found
 
     def _others(self, gpu: Gpu) -> Values | Silence:

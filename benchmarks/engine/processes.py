@@ -220,7 +220,7 @@ def worst(healths: Sequence[ClientHealth]) -> ClientHealth:
         connect_p99_ms=_most([h.connect_p99_ms for h in healths]),
         connection_wait_share=_most([h.connection_wait_share for h in healths]),
         loop_lag_max_ms=_most([h.loop_lag_max_ms for h in healths]),
-        stalls=sum(h.stalls or 0 for h in healths),
+        stalls=_sum([h.stalls for h in healths]),
         processes=len(healths),
         cpu_wait_share=_most([h.cpu_wait_share for h in healths]),
     )
@@ -248,3 +248,9 @@ def _frames(log: Path) -> Iterator[Frame]:
 
 def _most(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    """None where one of them is not known: a sum with a hole is not a sum."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

@@ -7,10 +7,14 @@ import sys
 
 import pytest
 
+from benchmarks.engine.columns import from_frames
 from benchmarks.engine.nvml import NAMES, UNIFIED, UNIFIED_SOURCE
 from benchmarks.engine.nvml_calls import LOST, NO_DRIVER, NO_FUNCTION, NO_GPU, NO_PERMISSION, NOT_SUPPORTED
+from benchmarks.engine.summary_telemetry import gpu_totals
+from benchmarks.engine.terms import Reading, Window
 from tests.benchmarks.engine import nvml_stub
 from tests.benchmarks.engine.nvml_stub import Stub
+from tests.benchmarks.engine.plans import S, a_header
 
 pytestmark = pytest.mark.needs("gcc", "apt install gcc")
 GIB, MIB = 2**30, 2**20
@@ -132,6 +136,21 @@ def test_a_card_that_was_lost_before_the_start_is_among_the_cards(stub):
     values, _ = stub.read()
     assert values["gpu_lost", "GPU 1"] == 1.0
     assert values["gpu_power_w", A] == 200.0
+
+
+def test_a_card_that_may_not_be_asked_anything_is_missing_from_sums_and_not_left_out(stub):
+    stub.set(cards=2, gpu1_fail_nvmlDeviceGetHandleByIndex_v2=nvml_stub.NO_PERMISSION)
+    values, missing = stub.read()
+    assert {name for name, device in values if device == "GPU 1"} == {"gpu_silent"}
+    assert missing["gpu_power_w"].startswith("GPU 1: NVML: ")
+    readings = [
+        Reading(t_ns=t_ns, name=name, value=value, source="nvml", device=device)
+        for (name, device), value in values.items()
+        for t_ns in (0, 3 * S)
+    ]
+    columns = from_frames([a_header(), *readings, Window(start_ns=0, end_ns=3 * S)])
+    power = next(total for total in gpu_totals(columns.readings, columns.window) if total.name == "gpu_power_w")
+    assert (power.known, power.of, power.missing) == (1, 2, ("GPU 1",))
 
 
 def test_a_fault_that_passes_is_asked_about_again(stub):
