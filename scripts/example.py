@@ -84,6 +84,7 @@ def register(journey: Journey, plan: Plan) -> None:
     journey.register_runtime(plan)
     journey.register_workload(plan)
     terms = TERMS | {
+        "success_share": "95", "validity_share": "95",  # what windows of some seconds can prove
         "production_p10_tokens": "14", "production_p90_tokens": "140", "production_p95_tokens": "145",
         "production_source": "the example's own workload",
     }  # fmt: skip

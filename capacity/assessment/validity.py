@@ -24,6 +24,7 @@ from capacity.assessment.verdict import Answer, Check, Gate
 ACHIEVED_SHARE = 0.95
 SERVER_TOKENS, SERVER_REFUSED = "runtime_generation_tokens_total", "runtime_rejected_total"
 COUNTS_WITHIN = 0.10
+CHANCE_SDS = 3.0
 ELSEWHERE = frozenset({"conservation", "client", "buffering"})
 """Checks that a gate besides *Window valid* answers."""
 UNBUFFER = "Switch response buffering off in whatever stands before the runtime, and measure again."
@@ -235,7 +236,8 @@ def server_counts(cells: Sequence[CellFact]) -> Check:
 
 def _tokens(summary: CellSummary) -> tuple[Answer, str] | None:
     """Generated tokens, where the server counted the answers too. What is in flight at the window's edges is cut
-    otherwise by each side, and what failed was generated and not counted here."""
+    otherwise by each side, and what failed was generated and not counted here. The counter was read over a part of the
+    window only, in which by chance more or fewer answers came than on average over all of it."""
     over_s = max((c.over_s for c in summary.counters if c.name == SERVER_TOKENS), default=0.0)
     theirs, rate = summary.counted(SERVER_TOKENS), summary.output_tokens_per_s
     sources = {name for part in summary.classes for name, count in part.token_sources.items() if count}
@@ -248,7 +250,8 @@ def _tokens(summary: CellSummary) -> tuple[Answer, str] | None:
     words = f"The server counted {theirs:,.0f} tokens generated in {over_s:.1f} s, the client {ours:,.0f}."
     if ours <= 2 * edges:
         return Answer.NOT_REPORTED, f"{words} Too few for a word: those in flight at the edges come to {edges:,.0f}."
-    allowed = COUNTS_WITHIN * ours + edges
+    chance = each * math.sqrt(ours / each * max(0.0, 1 - over_s / summary.window_s))
+    allowed = COUNTS_WITHIN * ours + edges + CHANCE_SDS * chance
     more_known = answered == summary.scheduled
     off = theirs < ours - allowed or (more_known and theirs > ours + allowed)
     return (Answer.FAILS if off else Answer.HOLDS), words

@@ -106,7 +106,7 @@ def causes_of(case: Case, figures: Figures) -> Causes:
     what happens with as many in flight as the fairness probe has, or more."""
     own = of_load(case, figures)
     sure, perhaps = set(own.sure), set(own.perhaps)
-    if "overload" in case.probes and case.queue_cap is None:
+    if "overload" in case.probes and (case.queue_cap is None or case.error_share):
         (perhaps if stops(case, case.profile.active_sequences) else sure).add(OVERLOAD)
     probed = min(1 + LONG_CLIENTS, probed_at(case))
     if "fairness" in case.probes and case.slowdown is not None and figures.setting >= probed:
@@ -188,9 +188,10 @@ def _average(case: Case) -> Words:
 def _unbounded(case: Case) -> Words:
     if "overload" not in case.probes:
         return frozenset({NOT_TESTED})
+    broken = {WATCH} if case.error_share else set()  # more break than a clear refusal allows
     if case.queue_cap is None:
-        return frozenset({FOUND})
-    return frozenset({WATCH if case.reject is Reject.IN_STREAM else NOT_FOUND})
+        return frozenset({FOUND} | broken)
+    return frozenset(broken or {WATCH if case.reject is Reject.IN_STREAM else NOT_FOUND})
 
 
 def _blocking(case: Case) -> Words:
