@@ -217,12 +217,13 @@ class Journey:
         form = self.as_("operator").get(f"/grids/{grid}/confirm/").form("setting", "queue_cap", "rate_per_min")
         return {name: values[0] for name, values in form.fields.items() if values}
 
-    def draw_confirmation(self, grid: int, *, runtime: str, window_s: float, repeats: int) -> int:
-        """An open loop of the mix at the proposed rate, through the proposed queue cap; returns its grid's number."""
+    def draw_confirmation(self, grid: int, *, runtime: str, rate_per_min: int, window_s: float, repeats: int) -> int:
+        """An open loop of the mix at this rate, through the proposed queue cap; returns its grid's number."""
         operator = self.as_("operator")
         page = operator.get(f"/grids/{grid}/confirm/")
         values: dict[str, str | list[str]] = {
             "runtime": choice(page, "runtime", runtime),
+            "rate_per_min": str(rate_per_min),
             "window_s": f"{window_s:g}",
             "repeats": str(repeats),
         }
