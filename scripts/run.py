@@ -52,8 +52,18 @@ def start_all(stack: Stack, simulator_port: int, say: Steps) -> str | None:
     return stack.start_simulator(simulator_port)
 
 
+def outcome(measured: int, cells: int, address: str) -> str:
+    """The last line about the demonstration grid. A busy machine may have stopped it, which is no finished grid."""
+    if measured == cells:
+        return f"the finished demonstration grid at {address}"
+    return (
+        f"the demonstration grid at {address}, which stopped with {measured} of {cells} cells measured. "
+        f"{address}live/ says why; sign in there as operator to go on."
+    )
+
+
 def demonstration_grid(stack: Stack, kept: Kept, endpoint: str | None, say: Steps) -> str:
-    """The address of the finished grid, which is drawn, authorised and run the first time."""
+    """What there is to say of the demonstration grid, which is drawn, authorised and run the first time."""
     journey = Journey(stack.base_url, stack.home / "demo-accounts.txt", say)
     try:
         number = kept.read("demo-grid")
@@ -67,9 +77,10 @@ def demonstration_grid(stack: Stack, kept: Kept, endpoint: str | None, say: Step
             journey.authorize(grid)
         if not journey.finished(grid):
             journey.wait(grid, within_s=GRID_WITHIN_S, tick=Bar("Running the demonstration grid", stack.check))
+        states = journey.states(grid)
     finally:
         journey.close()
-    return f"{stack.base_url}/grids/{grid}/"
+    return outcome(states.count("measured"), len(states), f"{stack.base_url}/grids/{grid}/")
 
 
 def serve(stack: Stack) -> None:
@@ -89,14 +100,16 @@ def run(home: Path, port: int) -> None:
         endpoint = start_all(stack, simulator_port, say)
         if endpoint:
             kept.write("simulator-port", str(simulator_port))
-        address = demonstration_grid(stack, kept, endpoint, say)
-        print(f"\nHeadroom is at {stack.base_url}/ and the finished demonstration grid at {address}")
+        told = demonstration_grid(stack, kept, endpoint, say)
+        print(f"\nHeadroom is at {stack.base_url}/ and {told}")
         print(f"Accounts and passwords: {home / 'demo-accounts.txt'}. Ctrl-C ends everything.", flush=True)
         serve(stack)
 
 
 def main() -> int:
     end_on_signals()
+    # Web server, worker and runtime share this machine's cores with the load client.
+    os.environ.setdefault("HEADROOM_CLIENT_REALTIME", "1")
     home = Path(os.environ.get("HEADROOM_VAR") or ROOT / "var")
     try:
         run(home, int(os.environ.get("PORT") or 8000))
