@@ -110,7 +110,7 @@ def row_of(facts: GridFacts, terms: BatchTerms, setting: int, power: str = "") -
 def safety(facts: GridFacts, cells: Sequence[CellFact]) -> list[Gate]:
     """What a batch must keep whenever it is done: items done and right, and the host safe."""
     measured = _measured(cells)
-    complete = gates.completeness(cells)
+    complete = gates.completeness(cells, all_of_it=True)
     if not measured:
         return [complete]
     return [

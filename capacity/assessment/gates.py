@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -29,6 +30,8 @@ from capacity.assessment.facts import (
 from capacity.assessment.verdict import Answer, Gate, Memory
 
 MAX_HOST_MEMORY_SHARE = 0.90
+GUARD = "guard:"
+"""How the engine begins its reason where the guard ended a window: a result, which no other stop is."""
 NO_FAILURE = frozenset({Outcome.OK, Outcome.REJECTED, Outcome.CANCELLED, Outcome.UNFINISHED})
 """Outcomes that no overflow of the KV cache can be behind."""
 GIB = 1024.0**3
@@ -57,28 +60,33 @@ def gates_of(facts: GridFacts, cells: Sequence[CellFact]) -> list[Gate]:
     ]
 
 
-def completeness(cells: Sequence[CellFact]) -> Gate:
-    """Every planned cell ran to the end of its window."""
+def completeness(cells: Sequence[CellFact], *, all_of_it: bool = False) -> Gate:
+    """Every planned cell ran to the end of its window. What the guard ended failed; what a person, the authorisation or a
+    lost target ended was not tested, unless `all_of_it` had to be done.
+    """
     blank = Gate(key="complete", title="Window complete", answer=Answer.NOT_TESTED, reason="", cells=_ids(cells))
     if not cells:
         return replace(blank, reason="No cell was planned at this setting.")
     stopped = [c for c in cells if c.status == "stopped" or (c.summary is not None and not c.summary.complete)]
     if stopped:
-        why = stopped[0].reason or (stopped[0].summary.end_reason if stopped[0].summary else "")
-        count = f"{len(stopped)} of {_cells(len(cells))}"
-        reason = f"{count} stopped before the end of the window: {why or 'no reason recorded'}."
-        return replace(
-            blank,
-            answer=Answer.FAILS,
-            reason=reason,
-            remedy="See what stopped it; a guard that stops a stage is a result.",
-        )
+        by_guard = [cell for cell in stopped if any(end.startswith(GUARD) for end in _ends(cell))]
+        why = next(filter(None, _ends((by_guard or stopped)[0])), "no reason recorded").rstrip(".")
+        reason = f"{len(stopped)} of {_cells(len(cells))} stopped before the end of the window: {why}."
+        if not (by_guard or all_of_it):
+            return replace(blank, reason=reason, remedy="Run the stopped cells again.")
+        remedy = "See what stopped it; a guard that stops a stage is a result."
+        return replace(blank, answer=Answer.FAILS, reason=reason, remedy=remedy)
     missing = [c for c in cells if c.status != MEASURED or c.summary is None]
     if missing:
         why = next((c.reason for c in missing if c.reason), "")
         reason = f"{len(missing)} of {_cells(len(cells))} not measured" + (f": {why}" if why else "")
         return replace(blank, reason=reason.rstrip(".") + ".", remedy="Run the missing cells.")
     return replace(blank, answer=Answer.HOLDS, reason=f"{_cells(len(cells))} ran to the end.")
+
+
+def _ends(cell: CellFact) -> tuple[str, str]:
+    """Why it ended, as the cell and as the engine says it."""
+    return cell.reason, cell.summary.end_reason if cell.summary is not None else ""
 
 
 def success(facts: GridFacts, cells: Sequence[CellFact]) -> Gate:
@@ -207,7 +215,9 @@ def power(facts: GridFacts, cells: Sequence[CellFact]) -> list[Gate]:
     blank = Gate(key="power", title="GPU power", answer=Answer.NOT_REPORTED, reason="", cells=_ids(cells))
     most = peak(cells, POWER)
     if most is not None:
-        return [_below(blank, most, limit, "Peak GPU power was {} W", remedy="Set a power cap, or keep fewer in flight.")]
+        return [
+            _below(blank, most, limit, "Peak GPU power was {} W", remedy="Set a power cap, or keep fewer in flight.")
+        ]
     if facts.has_gpu is False:
         return [replace(blank, answer=Answer.NOT_APPLICABLE, reason="This host has no GPU.")]
     return [replace(blank, reason=f"Nothing reported a GPU's power.{_why(cells, POWER)}")]
@@ -218,12 +228,13 @@ def preemptions(cells: Sequence[CellFact], told_by: str = "") -> Gate:
     that stands in only where no request failed, for else it may have been one."""
     blank = Gate(key="preemptions", title="KV preemptions", answer=Answer.NOT_REPORTED, reason="", cells=_ids(cells))
     found = [g for s in _summaries(cells) for g in s.gauges if g.name == PREEMPTIONS]
-    if not found:
+    moved = sum(_preempted(summary) for summary in _summaries(cells))
+    if not found or math.isnan(moved):
         reason = f"The runtime reports no preemptions.{_why(cells, PREEMPTIONS)}"
         return replace(blank, reason=reason, substitute=_no_overflow(cells, told_by))
-    moved = sum(_preempted(summary) for summary in _summaries(cells))
     if moved > 0:
-        reason = f"The runtime took the KV cache away from {moved:.0f} running sequences."
+        many = "1 running sequence" if round(moved) == 1 else f"{moved:.0f} running sequences"
+        reason = f"The runtime took the KV cache away from {many}."
         return replace(
             blank,
             answer=Answer.FAILS,
@@ -283,20 +294,25 @@ def memory_of(facts: GridFacts, cells: Sequence[CellFact]) -> Memory:
 
 
 def vram_share(facts: GridFacts, cells: Sequence[CellFact]) -> float | None:
-    """Highest share over all devices and cells; None where use or total is unknown."""
+    """Highest share over all devices and cells; None where use or total is unknown, or one is no number."""
     shares = [peak(cells, VRAM_SHARE)]
     for summary in _summaries(cells):
         totals = {g.device: g.peak for g in summary.gauges if g.name == VRAM_TOTAL}
         for used in (g for g in summary.gauges if g.name == VRAM_USED):
             total = totals.get(used.device) or facts.vram_total_bytes
             shares.append(used.peak / total if total else None)
-    return max((share for share in shares if share is not None), default=None)
+    return _highest(share for share in shares if share is not None)
 
 
 def peak(cells: Sequence[CellFact], name: str) -> float | None:
-    """Highest peak of a gauge over cells; None when none reported it."""
+    """Highest peak of a gauge over cells; None when none reported it, or one told what is no number."""
     found: list[Gauge] = [g for s in _summaries(cells) if (g := s.gauge(name)) is not None]
-    return max((g.peak for g in found), default=None)
+    return _highest(g.peak for g in found)
+
+
+def _highest(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return max(known) if known and all(map(math.isfinite, known)) else None
 
 
 def _below(blank: Gate, value: float, limit: float, what: str, *, remedy: str) -> Gate:

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from capacity.assessment import words
+from capacity.assessment.criteria import beyond, criterion, headroom, listed, objective, repeats_of, sample
+from capacity.assessment.criteria import fails as fails
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.verdict import (
     Answer,
@@ -57,10 +59,10 @@ def rubric(
     if chosen is None:
         return _without_setting(facts, measured, rows)
     criteria = (
-        _objective(facts),
-        _headroom(facts),
-        _beyond(measured, chosen),
-        _sample(chosen, knee),
+        objective(facts),
+        headroom(facts),
+        beyond(measured, chosen),
+        sample(chosen, knee, repeats_of(facts, chosen)),
         _window(chosen),
         *(_from_gate(chosen, key, title, next_cell) for key, title, next_cell in GATES),
         _conditions(facts),
@@ -120,32 +122,36 @@ def _graded(criteria: tuple[Criterion, ...]) -> Rubric:
 
 def _without_setting(facts: GridFacts, measured: Sequence[SettingRow], rows: Sequence[SettingRow]) -> Rubric:
     """No setting is stated, so what a stated one needs does not apply. A failure needs no further test."""
-    objective = _objective(facts)
-    unknown = [row for row in rows if not _fails(row)]
-    settings = _criterion(
+    asked = objective(facts)
+    unknown = [row for row in rows if not fails(row)]
+    settings = criterion(
         "settings", "Every setting tested", cells=tuple(cell for row in measured for cell in row.cells)
     )
     if unknown:
-        at = _and([str(row.setting) for row in unknown])
+        bad = next(filter(None, (words.invalid(row.gates) for row in unknown)), None)
+        at = listed([str(row.setting) for row in unknown])
         settings = replace(
             settings,
             answer=Answer.NOT_TESTED,
-            reason=f"At {at} in flight something is not tested, so nobody knows whether a setting is safe.",
-            next_cell=f"Run what is missing at {at} in flight.",
+            reason=f"At {at} in flight something is not {_lacks(unknown)}, so nobody knows whether a setting is safe.",
+            next_cell=f"Run what is missing at {at} in flight."
+            if not bad
+            else f"{bad.remedy} Run {at} in flight again.",
         )
     else:
-        settings = replace(settings, reason=f"Each of {len(rows)} settings fails: {_why(rows)}")
-    criteria = (objective, settings)
-    if not objective.met:
-        return Rubric(grade=Grade.NOT_COMPLETE, reason=objective.reason, criteria=criteria)
+        all_of = "The one setting" if len(rows) == 1 else f"Each of {len(rows)} settings"
+        settings = replace(settings, reason=f"{all_of} fails: {_why(rows)}")
+    criteria = (asked, settings)
+    if not asked.met:
+        return Rubric(grade=Grade.NOT_COMPLETE, reason=asked.reason, criteria=criteria)
     if unknown:
         return Rubric(grade=Grade.NEEDS_REVISION, reason=settings.reason, criteria=criteria)
     return Rubric(grade=Grade.NO_SAFE_SETTING, reason=settings.reason, criteria=criteria)
 
 
-def _fails(row: SettingRow) -> bool:
-    """Failed something, or did no useful work although nothing failed."""
-    return any(gate.answer == Answer.FAILS for gate in row.gates) or (row.safe and not row.good.value)
+def _lacks(unknown: Sequence[SettingRow]) -> str:
+    spoiled = sum(words.invalid(row.gates) is not None for row in unknown)
+    return "tested" if not spoiled else "valid" if spoiled == len(unknown) else "tested or not valid"
 
 
 def _why(rows: Sequence[SettingRow]) -> str:
@@ -159,7 +165,7 @@ def _open(open_ones: Sequence[Criterion]) -> str:
     if failed:
         parts.append(_sentences(failed))
     if untested:
-        parts.append(f"Not tested enough: {_and([_SHORT.get(one.key, _small(one.title)) for one in untested])}.")
+        parts.append(f"Not tested enough: {listed([_SHORT.get(one.key, _small(one.title)) for one in untested])}.")
     next_cell = next((one.next_cell for one in open_ones if one.next_cell), "")
     return " ".join([*parts, f"Next: {_small(next_cell)}" if next_cell else ""]).strip()
 
@@ -167,91 +173,8 @@ def _open(open_ones: Sequence[Criterion]) -> str:
 # --- the criteria ----------------------------------------------------------------------------------------------------
 
 
-def _criterion(key: str, title: str, *, band: Grade = Grade.NEEDS_REVISION, cells: tuple[int, ...] = ()) -> Criterion:
-    return Criterion(key=key, title=title, answer=Answer.HOLDS, reason="", band=band, cells=cells, doc=f"rubric-{key}")
-
-
-def _objective(facts: GridFacts) -> Criterion:
-    found = _criterion("objective", "Objective set before the run", band=Grade.NOT_COMPLETE)
-    limits = [one for one in facts.limits.classes.values() if one.e2e_s or one.ttft_s or one.tpot_s]
-    if not limits:
-        reason = "The objective limits no class, so nothing was asked of the measurement."
-        next_cell = "Set a limit for each length class, then draw the grid again."
-    elif not facts.objective_before_run:
-        reason = "The objective was not set before the run, so this result is no test of it."
-        next_cell = "Draw the grid again with the objective as it stands."
-    else:
-        classes = "1 class" if len(limits) == 1 else f"{len(limits)} classes"
-        return replace(found, reason=f"p{facts.limits.percentile:g} of {classes} was limited before the first cell.")
-    return replace(found, answer=Answer.FAILS, reason=reason, next_cell=next_cell)
-
-
-def _headroom(facts: GridFacts) -> Criterion:
-    found = _criterion("headroom", "Headroom kept", band=Grade.NOT_COMPLETE)
-    limits = facts.limits
-    kept = [
-        f"{share:.0%} for {name}"
-        for name, share in (
-            ("growth", limits.reserve_growth),
-            ("variance", limits.reserve_variance),
-            ("loss of a card", limits.reserve_loss),
-        )
-        if share > 0
-    ]
-    if kept:
-        return replace(found, reason=f"The stated rate keeps {_and(kept)}.")
-    return replace(
-        found,
-        answer=Answer.FAILS,
-        reason="No reserve is kept: the most that was measured would be stated as safe.",
-        next_cell="Name reserves in the objective, then draw the grid again.",
-    )
-
-
-def _beyond(measured: Sequence[SettingRow], chosen: SettingRow) -> Criterion:
-    """A setting is more than the highest accepted where a higher one was measured to its end and found worse: it failed,
-    or it added less than the knee asks for. A plateau below it shows nothing: where one was, the knee would be lower."""
-    found = _criterion("not-highest", "More than the highest accepted", band=Grade.NOT_COMPLETE)
-    above = [row for row in measured if row.setting > chosen.setting and (row.safe or _fails(row))]
-    if above:
-        first = above[0]
-        more = (
-            f"gives {first.good.value or 0.0:.1f} successful requests a minute, this one {chosen.good.value or 0.0:.1f}"
-        )
-        how = "fails" if _fails(first) else more
-        return replace(found, reason=f"{first.setting} in flight {how}.", cells=first.cells)
-    return replace(
-        found,
-        answer=Answer.FAILS,
-        reason=f"{chosen.setting} is the highest setting that was measured, so nothing shows that it is the best one.",
-        next_cell=f"Draw a grid that also measures {2 * chosen.setting} in flight.",
-        cells=chosen.cells,
-    )
-
-
-def _sample(chosen: SettingRow, knee: Knee | None) -> Criterion:
-    found = _criterion("sample", "Enough requests for a claim", cells=chosen.cells)
-    if not chosen.indicative and not (knee is not None and knee.indicative):
-        return replace(found, reason=f"Every bound is under its limit (n = {chosen.n}).")
-    if not chosen.indicative and knee is not None:
-        needs = f" It needs {knee.needs} more." if knee.needs else ""
-        return replace(
-            found,
-            answer=Answer.NOT_TESTED,
-            reason=f"The sample is too small to tell this setting from others (n = {chosen.n}).{needs}",
-            next_cell="Draw the grid again with at least three repeats, or longer windows.",
-        )
-    needs = f" It needs {chosen.needs} more in the class that lacks most." if chosen.needs else ""
-    return replace(
-        found,
-        answer=Answer.NOT_TESTED,
-        reason=f"The sample is too small for a proof (n = {chosen.n}).{needs}",
-        next_cell=f"Run {chosen.setting} in flight again with a longer window or more repeats.",
-    )
-
-
 def _window(chosen: SettingRow) -> Criterion:
-    found = _criterion("window", "Valid windows", cells=chosen.cells)
+    found = criterion("window", "Valid windows", cells=chosen.cells)
     again = f"Run {chosen.setting} in flight again once that is mended."
     if not chosen.checks:
         return replace(found, answer=Answer.NOT_TESTED, reason="No window was checked.", next_cell=again)
@@ -271,7 +194,7 @@ def _window(chosen: SettingRow) -> Criterion:
 
 def _from_gate(chosen: SettingRow, key: str, title: str, next_cell: str) -> Criterion:
     """The gate's own answer; a reading that is not there counts where something measured stands in for it."""
-    found = _criterion(key, title)
+    found = criterion(key, title)
     gate = _gate(chosen, key)
     if gate is None:
         return replace(found, answer=Answer.NOT_TESTED, reason=UNGATED, next_cell=next_cell)
@@ -285,7 +208,7 @@ def _from_gate(chosen: SettingRow, key: str, title: str, next_cell: str) -> Crit
 
 
 def _conditions(facts: GridFacts) -> Criterion:
-    found = _criterion("conditions", "Conditions recorded and unchanged")
+    found = criterion("conditions", "Conditions recorded and unchanged")
     if not facts.conditions.recorded:
         return replace(
             found,
@@ -297,14 +220,14 @@ def _conditions(facts: GridFacts) -> Criterion:
         return replace(
             found,
             answer=Answer.FAILS,
-            reason=f"Conditions changed while it ran: {_and(list(facts.conditions.differs[:3]))}.",
+            reason=f"Conditions changed while it ran: {listed(list(facts.conditions.differs[:3]))}.",
             next_cell="Run the grid again under one set of conditions.",
         )
     return replace(found, reason="Room and power are recorded, and nothing changed while it ran.")
 
 
 def _confirmed(confirmed: Confirmation | None) -> Criterion:
-    found = _criterion("confirmation", "Confirmed in an open loop")
+    found = criterion("confirmation", "Confirmed in an open loop")
     draw = "Draw the confirming cell: an open loop at the stated rate, through the proposed queue cap."
     if confirmed is None:
         return replace(found, answer=Answer.NOT_TESTED, reason="No open loop ran at the stated rate.", next_cell=draw)
@@ -321,7 +244,7 @@ def _confirmed(confirmed: Confirmation | None) -> Criterion:
 
 def _readings(facts: GridFacts, chosen: SettingRow) -> Criterion:
     """What nobody reported and nothing stands in for, KV preemptions and VRAM among them."""
-    found = _criterion("readings", "Readings, or what stands in for them")
+    found = criterion("readings", "Readings, or what stands in for them")
     named = {key for key, _, _ in GATES}
     silent = [gate for gate in chosen.gates if gate.key not in named and gate.answer == Answer.NOT_REPORTED]
     instead = {gate.key: _instead(facts, gate) for gate in silent}
@@ -331,7 +254,7 @@ def _readings(facts: GridFacts, chosen: SettingRow) -> Criterion:
         return replace(
             found,
             answer=Answer.NOT_REPORTED,
-            reason=f"Not reported, and nothing stands in for it: {_and([_small(gate.title) for gate in missing])}.",
+            reason=f"Not reported, and nothing stands in for it: {listed([_small(gate.title) for gate in missing])}.",
             next_cell=remedy or "Give the runtime a metrics address, then run the setting again.",
             cells=missing[0].cells,
         )
@@ -346,7 +269,7 @@ def _instead(facts: GridFacts, gate: Gate) -> str:
 
 def _diagnosed(findings: Sequence[Finding]) -> Criterion:
     """Each case tested, and none found of the setting that is stated."""
-    found = _criterion("diagnosis", "The seven classic mistakes looked for")
+    found = criterion("diagnosis", "The seven classic mistakes looked for")
     made = [one for one in findings if one.blocks]
     untested = [one for one in findings if one.found == Found.NOT_TESTED]
     if not findings:
@@ -358,7 +281,7 @@ def _diagnosed(findings: Sequence[Finding]) -> Criterion:
     return replace(
         found,
         answer=Answer.FAILS if made else Answer.NOT_TESTED,
-        reason=f"{said}: {_and([_small(one.title) for one in worst])}.",
+        reason=f"{said}: {listed([_small(one.title) for one in worst])}.",
         next_cell=next((text for one in worst if (text := one.next_cell or one.remedy)), ""),
         cells=tuple(cell for one in worst for cell in one.cells),
     )
@@ -370,10 +293,6 @@ def _gate(row: SettingRow, key: str) -> Gate | None:
 
 def _sentences(criteria: Sequence[Criterion]) -> str:
     return " ".join(one.reason for one in criteria)
-
-
-def _and(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _small(text: str) -> str:

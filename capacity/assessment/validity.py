@@ -80,7 +80,7 @@ def littles_law(cells: Sequence[CellFact]) -> Check:
             blank, answer=Answer.NOT_REPORTED, evidence="The mean time in flight was not recorded.",
             remedy="Measure again with this version.",
         )  # fmt: skip
-    off, edges, words = max(found)
+    off, edges, words = max(found, key=lambda told: (told[0] > TOLERANCE + told[1], told[0]))
     if off <= TOLERANCE:
         return replace(blank, evidence=words)
     if off <= TOLERANCE + edges:

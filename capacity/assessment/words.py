@@ -27,10 +27,33 @@ IN_FRONT = (
 )
 
 
+INVALID = ("client", "conservation", "window")
+"""Gates that say nothing of the server where they fail: nothing can be concluded from such windows."""
+
+
+def refutes(gates: Sequence[Gate]) -> bool:
+    """Whether what fails is the server's failure. From invalid windows nothing is concluded, a failure neither; what the
+    probes found of the deployment stands by itself, and so does a guard's stop unless the client was the bottleneck."""
+    failing = {gate.key: gate for gate in gates if gate.answer == Answer.FAILS}
+    if any(gate.stage == Stage.GRADE for gate in failing.values()):
+        return True
+    if any(key in failing for key in INVALID[:2]):
+        return False
+    return "complete" in failing or (bool(failing) and "window" not in failing)
+
+
+def invalid(gates: Sequence[Gate]) -> Gate | None:
+    """The gate for which nothing can be concluded from a setting's windows; None where there is none."""
+    found = next((gate for gate in gates if gate.answer == Answer.FAILS and gate.key in INVALID), None)
+    return None if found is None or refutes(gates) else found
+
+
 def word(gates: Sequence[Gate], *, safe: bool, indicative: bool, needs: int) -> str:
     """One short verdict for a row."""
-    if any(gate.answer == Answer.FAILS for gate in gates):
+    if refutes(gates):
         return "Fails"
+    if invalid(gates) is not None:
+        return "Not valid"
     if not safe:
         return "Not tested"
     if not indicative:
@@ -42,8 +65,11 @@ def heading(kind: Kind, chosen: SettingRow | None, rows: Sequence[SettingRow]) -
     if kind == Kind.NOT_MEASURED:
         return "Nothing is measured yet"
     if chosen is None:
-        unfinished = any(row.word == "Not tested" for row in rows) and not any(row.word == "Fails" for row in rows)
-        return "No setting is fully measured yet" if unfinished else "No safe setting found"
+        told = {row.word for row in rows}
+        unknown = told & {"Not tested", "Not valid"}
+        if unknown and "Fails" not in told:
+            return "No setting is validly measured yet" if "Not valid" in told else "No setting is fully measured yet"
+        return "No safe setting found so far" if unknown else "No safe setting found"
     if len(rows) == 1:
         verb = "stays" if chosen.setting == 1 else "stay"
         return f"{flight(chosen.setting, start=True)} {verb} inside every limit tested"

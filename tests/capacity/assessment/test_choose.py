@@ -163,7 +163,7 @@ def test_stopped_and_missing_cells_keep_their_setting_out_and_say_why() -> None:
         made.simple_cell(1, 1, p95_s=0.3),
         made.simple_cell(2, 1, p95_s=3.0, name="long"),
         made.simple_cell(3, 2, p95_s=0.3),
-        made.cell(4, 2, "long", None, status="stopped", reason="GPU temperature 91 C"),
+        made.cell(4, 2, "long", None, status="stopped", reason="guard: GPU temperature 91 C"),
         made.cell(5, 4, "short", None, status="not_run", reason="a lower setting was stopped"),
         made.cell(6, 4, "long", None, status="not_run", reason="a lower setting was stopped"),
     ]
