@@ -46,7 +46,7 @@ CAUSE_OF_GUARD = {
 }  # fmt: skip
 FOLLOWS = {
     expecting.QUEUE: {expecting.ERRORS, expecting.LATENCY}, expecting.KV: {expecting.LATENCY},
-    expecting.ERRORS: {expecting.LATENCY}, expecting.LATENCY: {expecting.LATENCY},
+    expecting.ERRORS: {expecting.LATENCY, expecting.OVERLOAD}, expecting.LATENCY: {expecting.LATENCY},
 }  # fmt: skip
 """What one cause brings with it: a refused request is an error, and has no time."""
 
