@@ -31,7 +31,8 @@ from capacity.assessment.facts import (
     GridFacts,
 )
 from capacity.assessment.gates import gates_of, memory_of, peak
-from capacity.assessment.headroom import headroom as headroom
+from capacity.assessment.headroom import as_confirmed
+from capacity.assessment.headroom import headroom as measured_headroom
 from capacity.assessment.knee import KNEE_SHARE as KNEE_SHARE
 from capacity.assessment.knee import knee
 from capacity.assessment.verdict import (
@@ -45,6 +46,7 @@ from capacity.assessment.verdict import (
     Headroom,
     Kind,
     Knee,
+    QueueCap,
     Rubric,
     SettingRow,
     Verdict,
@@ -139,15 +141,28 @@ def worst_of(classes: Sequence[ClassRow]) -> ClassRow | None:
     return max(known, key=lambda row: row.ratio or 0.0, default=None)
 
 
-def rubric_at(facts: GridFacts, verdict: Verdict, setting: int) -> Rubric:
+def rubric_at(facts: GridFacts, verdict: Verdict, setting: int | None) -> Rubric:
     """The grade of a safe setting that somebody prefers to the recommended one: it is held to the same criteria, and what
-    confirmed the other does not confirm it. Raises ValueError where no rate was measured at it."""
+    confirmed the other does not confirm it. Of no setting it is the grid's own. Raises ValueError where no rate was
+    measured at it."""
     row = verdict.row(setting)
     if row is None or setting == verdict.recommended:
         return verdict.rubric
-    room = headroom(facts, row)
-    confirmed = confirm.confirmation(facts, row, room, queueing.queue_cap(facts, row, room))
-    return _graded(facts, verdict.rows, row, confirmed)[1]
+    return _graded(facts, verdict.rows, row, _roomed(facts, row)[2])[1]
+
+
+def headroom(facts: GridFacts, chosen: SettingRow) -> Headroom:
+    """What may be stated of a setting: after its reserves, and no more than was confirmed. Raises ValueError when nothing
+    was measured."""
+    return _roomed(facts, chosen)[0]
+
+
+def _roomed(facts: GridFacts, chosen: SettingRow) -> tuple[Headroom, QueueCap | None, Confirmation]:
+    """(what may be stated, how many may wait, what an open loop said), in the order in which they rest on each other."""
+    room = measured_headroom(facts, chosen)
+    cap = queueing.queue_cap(facts, chosen, room)
+    confirmed = confirm.confirmation(facts, chosen, room, cap)
+    return as_confirmed(room, confirmed), cap, confirmed
 
 
 def _graded(
@@ -161,9 +176,7 @@ def _graded(
 def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, found: Knee | None = None) -> Verdict:
     chosen = next((row for row in rows if found is not None and row.setting == found.setting), None)
     rollback, rollback_words = rollback_from(facts, rows, chosen)
-    room = headroom(facts, chosen) if chosen else None
-    cap = queueing.queue_cap(facts, chosen, room) if chosen and room else None
-    confirmed = confirm.confirmation(facts, chosen, room, cap) if chosen and room else None
+    room, cap, confirmed = _roomed(facts, chosen) if chosen else (None, None, None)
     findings, graded = _graded(facts, rows, chosen, confirmed, found)
     return Verdict(
         method_version=METHOD_VERSION,
@@ -182,14 +195,17 @@ def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, foun
         grade_reason=graded.reason,
         not_tested=rubric.not_tested(graded) if graded.criteria else words.NOT_TESTED,
         queue_words=_queue_words(facts, rows),
-        cautions=_cautions(facts, rows, chosen, found, room),
+        cautions=(
+            *_cautions(facts, rows, chosen, found, room),
+            *filter(None, [confirm.longer_than_proposed(confirmed, cap) if confirmed else ""]),
+        ),
         rate_words=_rate_words(facts, rows),
         simulated=facts.simulated,
         findings=findings,
         rubric=graded,
         queue_cap=cap,
         confirmation=confirmed,
-        policy=policy.policy(facts, chosen, room, cap, rollback_words) if chosen and room else (),
+        policy=policy.policy(facts, chosen, room, cap, rollback_words, confirmed) if chosen and room else (),
         knee=found,
         outside=outside.outside(facts, rows, chosen, room, confirmed) if chosen and room else (),
     )

@@ -19,16 +19,20 @@ from benchmarks.stats.estimates import Share
 from benchmarks.stats.pools import pooled
 from benchmarks.stats.quantiles import binomial_at_most, needed_for_bound
 from benchmarks.stats.shares import share
-from capacity.assessment import confirm_words, gates, latency, queueing, rates, validity
+from capacity.assessment import accounting, confirm_words, gates, latency, queueing, rates, validity
 from capacity.assessment.facts import MIXED, RUNNING, WAITING, CellFact, ConfirmFact, GridFacts
 from capacity.assessment.latency import LIMIT_NAMES
 from capacity.assessment.verdict import Answer, Claim, Confirmation, Gate, Headroom, QueueCap, SettingRow
 
 ALPHA = 0.01
 REJECTED = "rejected"
-GUARD = "guard:"
 OF_THE_OTHER_GRID = frozenset({"conditions"})
 """A check that knows the cells of the confirmed grid only; what differs between the two grids is named in the facts."""
+NO_OPEN_LOOP = Gate(
+    key="open loop", title="", answer=Answer.FAILS,
+    reason="These requests did not arrive at their own times, or through no queue cap.",
+    remedy="Load it in an open loop, through a bounded queue.",
+)  # fmt: skip
 UNFINISHED = frozenset({"planned", "queued", "running", "interrupted"})
 
 
@@ -81,7 +85,7 @@ def _at_rate(facts: GridFacts, chosen: SettingRow, blank: Confirmation, cells: S
         return replace(at, words=confirm_words.unfinished(first, len(measured), len(cells)))
     seen = _seen(facts, chosen, at, measured)
     whole = gates.completeness([_cell(one) for one in cells])
-    if any(cell.summary is not None and cell.summary.end_reason.startswith(GUARD) for cell in measured):
+    if any(cell.summary is not None and cell.summary.end_reason.startswith(gates.GUARD) for cell in measured):
         return replace(seen, answer=Answer.FAILS, words=whole.reason, next_cell=confirm_words.LOWER)
     broken = [whole] if whole.blocks else _broken(facts, first, measured)
     if broken:
@@ -94,8 +98,7 @@ def _at_rate(facts: GridFacts, chosen: SettingRow, blank: Confirmation, cells: S
 
 def _concluded(facts: GridFacts, seen: Confirmation, cells: Sequence[CellFact]) -> Confirmation:
     """Of valid windows: what fails first, then what is not proved yet."""
-    asked = [gates.success(facts, cells), gates.validity(facts, cells)]
-    failed = [gate.reason for gate in asked if gate.answer == Answer.FAILS]
+    failed = [gate.reason for gate in _kept(facts, cells) if gate.answer == Answer.FAILS]
     failed += [confirm_words.claim(one) for one in seen.claims if one.answer == Answer.FAILS]
     figures = confirm_words.figures(seen)
     if failed:
@@ -107,6 +110,14 @@ def _concluded(facts: GridFacts, seen: Confirmation, cells: Sequence[CellFact]) 
         words = f"{confirm_words.indicative(seen, needs)} {' '.join(map(confirm_words.claim, open_))} {figures}"
         return replace(seen, words=words, indicative=True, needs=needs, next_cell=confirm_words.longer(open_))
     return replace(seen, answer=Answer.HOLDS, words=f"{confirm_words.holds(seen)} {figures}", next_cell="")
+
+
+def _kept(facts: GridFacts, cells: Sequence[CellFact]) -> list[Gate]:
+    """What a statement needs beside its times: answers there and right, prompts whole, and the host safe meanwhile."""
+    return [
+        gates.success(facts, cells), gates.validity(facts, cells), accounting.prompts(cells), gates.vram(facts, cells),
+        gates.host_memory(cells), gates.temperature(facts, cells), *gates.power(facts, cells), gates.preemptions(cells),
+    ]  # fmt: skip
 
 
 def _seen(facts: GridFacts, chosen: SettingRow, at: Confirmation, cells: Sequence[CellFact]) -> Confirmation:
@@ -144,6 +155,8 @@ def _queue_time(summary: CellSummary) -> tuple[float, float] | None:
 
 def _broken(facts: GridFacts, drawn: ConfirmFact, cells: Sequence[CellFact]) -> list[Gate]:
     """What forbids a conclusion from these windows."""
+    if drawn.queue_cap is None or any(cell.summary is not None and cell.summary.open_loop is None for cell in cells):
+        return [replace(NO_OPEN_LOOP, cells=tuple(cell.cell_id for cell in cells))]
     checks = [check for check in validity.checks(facts, cells) if check.key not in OF_THE_OTHER_GRID]
     bad = [check for check in checks if check.answer == Answer.FAILS]
     found = [
@@ -172,7 +185,8 @@ def _not_in_front(drawn: ConfirmFact, cells: Sequence[CellFact]) -> list[Gate]:
 
 def _claims(facts: GridFacts, summaries: Sequence[CellSummary]) -> list[Claim]:
     """One for each limit of each class, over all repeats."""
-    parts: dict[str, list[ClassSummary]] = {}
+    # Of a class that production sends and nobody met there is nothing to claim.
+    parts: dict[str, list[ClassSummary]] = {name: [] for name, weight in facts.class_weights.items() if weight > 0}
     for summary in summaries:
         for part in summary.classes:
             parts.setdefault(part.class_name, []).append(part)
@@ -190,7 +204,7 @@ def _claim(name: str, key: str, limit_s: float, percentile: float, seen: Sequenc
         answer=Answer.NOT_TESTED, n=sum(part.scheduled for part in seen),
     )  # fmt: skip
     pools = [part.pools[key] for part in seen if key in part.pools]
-    if len(pools) < len(seen):
+    if not pools or len(pools) < len(seen):
         return _by_good(blank, seen)
     found = pooled(pools, percentile / 100, limit_s=limit_s, alpha=ALPHA)
     answer = Answer.FAILS if found.is_over else Answer.HOLDS if found.holds else Answer.NOT_TESTED
@@ -226,6 +240,14 @@ def _cell(one: ConfirmFact) -> CellFact:
         cell_id=one.cell_id, setting=one.setting, class_name=MIXED, repeat=1, status=one.status, reason=one.reason,
         summary=one.summary,
     )  # fmt: skip
+
+
+def longer_than_proposed(found: Confirmation, cap: QueueCap | None) -> str:
+    """A caution where the open loop ran through a longer queue than leaves the objective; else empty. What it shows at its
+    own rate stands."""
+    if found.answer != Answer.HOLDS or found.queue_cap is None or cap is None or cap.cap is None:
+        return ""
+    return confirm_words.longer_queue(found.queue_cap, cap.cap) if found.queue_cap > cap.cap else ""
 
 
 def predicted_right(found: Confirmation) -> bool | None:

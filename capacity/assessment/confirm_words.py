@@ -29,7 +29,7 @@ def to_draw(setting: int, room: Headroom, cap: QueueCap | None) -> str:
     through = (
         f"through a queue in which {waiting(cap.cap)}" if cap and cap.cap is not None else "through a bounded queue"
     )
-    return f"Draw the confirmation: an open loop of the mix at {rate} requests a minute, {setting} served at once, {through}."
+    return f"Draw the confirmation: an open loop of the mix at {_rate(rate)}, {setting} served at once, {through}."
 
 
 def foretold(row: CapRow) -> str:
@@ -91,10 +91,19 @@ def longer(claims: Sequence[Claim]) -> str:
     return f"Draw the confirmation again with a longer window or more repeats: {needs} more requests of {name} would settle it."
 
 
+def longer_queue(confirmed: int, proposed: int) -> str:
+    return (
+        f"It was confirmed with a queue in which {waiting(confirmed)}, and {proposed} is the most that leaves the objective: "
+        "when more arrive than the confirmed rate, everybody waits longer than that."
+    )
+
+
 def claim(one: Claim) -> str:
     """One limit as seen and what it lacks."""
     what = f"p{one.percentile:g} of {one.class_name} ({one.limit_name})"
     n = f"n = {one.n}" + (f", worth {one.n_effective}" if one.n_effective not in (None, one.n) else "")
+    if not one.n:
+        return f"No request of {one.class_name} was met{_lacks(one)}."
     if one.value_s is None:
         missed = f"{one.misses} of {one.n} requests of {one.class_name} were not inside their limits"
         return (
@@ -139,7 +148,7 @@ def _foretold(told: Interval | None) -> str:
 
 
 def _rate(rate_per_min: float | None) -> str:
-    return f"{rate_per_min or 0.0:g} requests a minute"
+    return "1 request a minute" if rate_per_min == 1 else f"{rate_per_min or 0.0:g} requests a minute"
 
 
 def _through(found: Confirmation) -> str:

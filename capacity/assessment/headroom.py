@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from statistics import fmean, stdev
 
+from msgspec.structs import replace
+
 from capacity.assessment import words
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.knee import by_repeat
-from capacity.assessment.verdict import Headroom, Reserve, SettingRow
+from capacity.assessment.verdict import Answer, Confirmation, Headroom, Reserve, SettingRow
 
 
 def headroom(facts: GridFacts, chosen: SettingRow) -> Headroom:
@@ -32,6 +34,15 @@ def headroom(facts: GridFacts, chosen: SettingRow) -> Headroom:
         reserves=reserves,
         words=words.headroom(chosen.good.value, after, lower, stated, reserves=reserves),
     )
+
+
+def as_confirmed(room: Headroom, confirmed: Confirmation | None) -> Headroom:
+    """Never more than the rate that an open loop confirmed: what users feel at more was not measured."""
+    rate = confirmed.rate_per_min if confirmed is not None and confirmed.answer == Answer.HOLDS else None
+    if rate is None or rate >= room.stated_per_min:
+        return room
+    limited = f"{room.words} Confirmed in an open loop are {rate:.1f} a minute, so no more is stated."
+    return replace(room, stated_per_min=rate, words=limited)
 
 
 def variance(facts: GridFacts, chosen: SettingRow) -> Reserve:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from benchmarks.engine.plan import ClassLimits, RetryPolicy
 from capacity.assessment.facts import GridFacts
-from capacity.assessment.verdict import Answer, Headroom, PolicyLine, QueueCap, SettingRow
+from capacity.assessment.verdict import Answer, Confirmation, Headroom, PolicyLine, QueueCap, SettingRow
 
 NOT_SET = "not set"
 TIMES_LIMIT = 2.0
@@ -30,12 +30,13 @@ SHOWN_IN_ARGUMENTS = ("queue_cap", "max_input", "max_output", "request_duration"
 
 
 def policy(
-    facts: GridFacts, chosen: SettingRow, room: Headroom, cap: QueueCap | None, rollback_words: str
-) -> tuple[PolicyLine, ...]:
+    facts: GridFacts, chosen: SettingRow, room: Headroom, cap: QueueCap | None, rollback_words: str,
+    confirmed: Confirmation | None = None,
+) -> tuple[PolicyLine, ...]:  # fmt: skip
     """Every control in the order in which a person sets them up."""
     return (
         _active(chosen),
-        _queue(cap),
+        _confirmed_queue(confirmed) or _queue(cap),
         *_tokens(facts, chosen),
         _duration(facts),
         *_per_client(facts, chosen, room),
@@ -72,6 +73,16 @@ def _active(chosen: SettingRow) -> PolicyLine:
         number=float(chosen.setting),
         unit="requests",
     )
+
+
+def _confirmed_queue(confirmed: Confirmation | None) -> PolicyLine | None:
+    """The cap that an open loop ran through, whatever was computed; None where none is confirmed."""
+    if confirmed is None or confirmed.answer != Answer.HOLDS or confirmed.queue_cap is None:
+        return None
+    return PolicyLine(
+        key="queue_cap", title="Queue cap", value=str(confirmed.queue_cap), words=confirmed.words,
+        source=f"Confirmed in the open loop of grid {confirmed.grid_id}.", number=float(confirmed.queue_cap), unit="requests",
+    )  # fmt: skip
 
 
 def _queue(cap: QueueCap | None) -> PolicyLine:

@@ -16,6 +16,7 @@ from benchmarks.stats.shares import share
 from capacity.assessment import choose, confirm, queueing
 from capacity.assessment.facts import ConfirmFact, GridFacts
 from capacity.assessment.verdict import Answer, Confirmation, Headroom
+from tests.capacity import fixtures_judge as fx
 from tests.capacity import synthetic as made
 from tests.capacity.assessment.test_queueing import room, worked
 
@@ -198,3 +199,56 @@ def test_of_several_rates_the_highest_that_holds_with_all_below_it_is_confirmed(
 
 def test_a_confirmation_of_another_setting_is_none_of_this_one() -> None:
     assert judged(drawn(window(), setting=2)).grid_id is None
+
+
+def test_an_open_loop_that_hurt_the_host_or_the_cache_confirms_nothing() -> None:
+    hurt = {
+        made.gauge("vram_used_share", 0.99): "Peak VRAM was 99.0 %",
+        made.gauge("gpu_temperature_c", 99.0): "Peak GPU temperature was 99.0",
+        made.gauge("runtime_preemptions_total", 4.0, low=3.0): "from 1 running sequence.",
+    }
+    for gauge, words in hurt.items():
+        found = judged(drawn(window(gauges=(gauge,))))
+        assert (found.answer, words in found.words) == (Answer.FAILS, True), found.words
+
+
+@pytest.mark.parametrize(("queue_cap", "open_loop"), [(None, True), (CAP, False)])
+def test_without_a_queue_cap_or_without_arrivals_of_their_own_nothing_is_confirmed(
+    queue_cap: int | None, open_loop: bool
+) -> None:
+    whole = window()
+    found = judged(drawn(whole if open_loop else replace(whole, open_loop=None), queue_cap=queue_cap))
+    assert (found.answer, "did not arrive at their own times" in found.words) == (Answer.NOT_TESTED, True)
+    assert found.next_cell.startswith("Load it in an open loop")
+
+
+def test_a_class_that_production_sends_and_the_open_loop_never_met_is_not_confirmed() -> None:
+    facts = grid()
+    limits = replace(facts.limits, classes={**facts.limits.classes, "short": facts.limits.classes["long"]})
+    facts = replace(facts, limits=limits, class_weights={"long": 1.0, "short": 1.0})
+    found = judged(drawn(*(window(seed=seed) for seed in (1, 2, 3))), facts)
+    assert (found.answer, found.needs) == (Answer.NOT_TESTED, 90)
+    assert "No request of short was met" in found.words
+
+
+def test_no_more_is_stated_than_was_confirmed_and_the_policy_goes_through_the_confirmed_queue() -> None:
+    facts = fx.complete(confirmations=(replace(fx.confirming(rate_per_min=100.0), queue_cap=2),))
+    found = choose.judge(facts)
+    assert found.headroom is not None
+    assert found.headroom.stated_per_min == 100.0
+    assert "Confirmed in an open loop are 100.0 a minute, so no more is stated." in found.headroom.words
+    assert found.chosen is not None
+    assert choose.headroom(facts, found.chosen) == found.headroom
+    lines = {line.key: line for line in found.policy}
+    assert (lines["queue_cap"].value, lines["client_rate"].number) == ("2", 100.0)
+    assert lines["queue_cap"].source == "Confirmed in the open loop of grid 70."
+    unconfirmed = choose.judge(fx.complete(confirmations=()))
+    more = choose.judge(fx.complete(confirmations=(fx.confirming(rate_per_min=5000.0),)))
+    assert unconfirmed.headroom == more.headroom
+
+
+def test_a_confirmed_queue_that_is_longer_than_leaves_the_objective_is_cautioned_against() -> None:
+    found = choose.judge(fx.complete(confirmations=(replace(fx.confirming(), queue_cap=1000),)))
+    assert found.queue_cap is not None
+    assert found.queue_cap.cap is not None
+    assert any(f"and {found.queue_cap.cap} is the most that leaves the objective" in one for one in found.cautions)
