@@ -306,6 +306,7 @@ def _tokens(cells: Sequence[CellFact]) -> float | None:
     """Output tokens a second while the setting ran, all classes together; None when a cell did not count them."""
     found = [c.summary for c in cells if c.status == MEASURED and c.summary is not None]
     counted = [(s.output_tokens_per_s, s.window_s) for s in found]
-    if not counted or any(rate is None for rate, _ in counted):
+    seconds = sum(window for _, window in counted)
+    if seconds <= 0 or any(rate is None for rate, _ in counted):
         return None
-    return sum((rate or 0.0) * window for rate, window in counted) / sum(window for _, window in counted)
+    return sum((rate or 0.0) * window for rate, window in counted) / seconds
