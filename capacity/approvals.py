@@ -18,6 +18,7 @@ from benchmarks import audit
 from benchmarks.models import Conditions, Grid
 from benchmarks.queries import leaves_of
 from capacity import documents
+from capacity.assessment import none
 from capacity.assessment.choose import headroom, rollback_from, rubric_at
 from capacity.assessment.rubric import not_tested
 from capacity.assessment.verdict import Answer, Grade, SettingRow
@@ -28,8 +29,8 @@ from capacity.statement.document import Document
 from capacity.statement.keys import KEYRING, KeyEntry, KeyFileError, KeySet, load_keyring, load_keyset
 
 NO_DEMONSTRATION_KEY = (
-    "A simulated result, or one that is neither complete nor waived, is signed with a demonstration key only, and this site "
-    "has none. Make one with `manage.py make_keys --demonstration`."
+    "A simulated result, or one that is neither complete nor waived nor that no setting is safe, is signed with a "
+    "demonstration key only, and this site has none. Make one with `manage.py make_keys --demonstration`."
 )
 NO_REAL_KEY = "This site has no signing key. Make one with `manage.py make_keys`."
 NOT_COMPLETE = "This result is graded not complete, and no key signs that: not even a demonstration states it."
@@ -51,16 +52,12 @@ class Waiver:
     until: date
 
 
-def propose(*, grid: Grid, setting: int, reason: str, by: AbstractBaseUser) -> Choice:
-    """Proposes one safe setting of a measured grid."""
+def propose(*, grid: Grid, setting: int | None, reason: str, by: AbstractBaseUser) -> Choice:
+    """Proposes one safe setting of a measured grid; None proposes that no setting of it is safe."""
     result = result_of(grid)
     if grid.status not in PROPOSABLE:
         raise Refused("This grid is not finished yet. Wait until it is measured, or stop it.")
-    row = result.verdict.row(setting)
-    graded = rubric_at(result.facts, result.verdict, setting)
-    if row is None or not row.safe:
-        why = "; ".join(row.reasons) if row else "not measured"
-        raise Refused(f"{setting} requests in flight is not a safe setting of this grid: {why}")
+    row = _proposable(result, setting)
     objective = Objective.objects.filter(team=grid.team, digest=grid.objective_digest).first()
     if objective is None:
         raise Refused("The objective that this grid was drawn with is no longer registered.")
@@ -73,7 +70,7 @@ def propose(*, grid: Grid, setting: int, reason: str, by: AbstractBaseUser) -> C
             setting=setting,
             rollback_setting=_rollback(result, setting),
             verdict=_claim(result, row),
-            grade=graded.grade,
+            grade=rubric_at(result.facts, result.verdict, setting).grade,
             digest=_digest(result, setting),
             reason=reason,
             measured_by=grid.drawn_by,
@@ -81,6 +78,19 @@ def propose(*, grid: Grid, setting: int, reason: str, by: AbstractBaseUser) -> C
         )
         _record(choice, by, "proposed", reason)
     return choice
+
+
+def _proposable(result: Result, setting: int | None) -> SettingRow | None:
+    """The row of a safe setting; none where no setting is what can be proposed. Raises Refused."""
+    if setting is None:
+        if why := none.obstacle(result.verdict):
+            raise Refused(f"This result is not that no setting is safe: {why}")
+        return None
+    row = result.verdict.row(setting)
+    if row is None or not row.safe:
+        why = "; ".join(row.reasons) if row else "not measured"
+        raise Refused(f"{setting} requests in flight is not a safe setting of this grid: {why}")
+    return row
 
 
 def decide(*, choice: Choice, by: AbstractBaseUser, approve: bool, reason: str) -> None:
@@ -253,33 +263,39 @@ def document_of(statement: Statement) -> Document:
     return signing.document_in(bytes(statement.envelope))
 
 
-def _digest(result: Result, setting: int) -> str:
-    """Bound to setting, evidence, hardware, grade and rollback: a change of any voids the approval."""
+def _digest(result: Result, setting: int | None) -> str:
+    """Bound to setting, evidence, hardware, grade and rollback: a change of any voids the approval. Where no setting is
+    proposed, the judge's finding stands in its place."""
     verdict, evidence = result.verdict, result.evidence
     read = evidence.probe.digest if evidence.probe else None
+    proposed = str(verdict.kind) if setting is None else setting
     grade = rubric_at(result.facts, verdict, setting).grade
-    parts = [evidence.grid.digest, evidence.grid.declared, read, evidence.manifest_sha256(), setting, grade]
+    parts = [evidence.grid.digest, evidence.grid.declared, read, evidence.manifest_sha256(), proposed, grade]
     return audit.digest_of([*parts, _rollback(result, setting), verdict.method_version])
 
 
-def _rollback(result: Result, setting: int) -> int | None:
+def _rollback(result: Result, setting: int | None) -> int | None:
     return rollback_from(result.facts, result.verdict.rows, result.verdict.row(setting))[0]
 
 
-def _claim(result: Result, row: SettingRow) -> dict[str, object]:
-    """The judge's words and numbers for the proposed setting, as they stood when it was proposed."""
+def _claim(result: Result, row: SettingRow | None) -> dict[str, object]:
+    """The judge's words and numbers for what is proposed, as they stood then; of no setting there is no number."""
     verdict = result.verdict
-    graded = rubric_at(result.facts, verdict, row.setting)
-    return {
+    graded = rubric_at(result.facts, verdict, row.setting if row else None)
+    said: dict[str, object] = {
         "heading": verdict.heading,
         "summary": verdict.summary,
         "recommended": verdict.recommended,
         "reasons": list(verdict.reasons),
         "why_not": [sentence for other in verdict.why_not for sentence in other.sentences],
-        "not_tested": list(not_tested(graded)),
+        "not_tested": list(not_tested(graded) if row else none.not_tested(verdict)),
         "grade_reason": graded.reason,
         "next_cell": next((one.next_cell for one in graded.open if one.next_cell), ""),
         "cautions": list(verdict.cautions),
+    }
+    if row is None:
+        return said | {"remedies": list(none.remedies(verdict))}
+    return said | {
         "good_per_min": row.good.value,
         "stated_per_min": headroom(result.facts, row).stated_per_min,
         "worst_ratio": row.worst.ratio if row.worst else None,
@@ -295,8 +311,10 @@ def _conditions(grid: Grid) -> Conditions | None:
 
 
 def wants_real_key(choice: Choice, *, waived: bool = False) -> bool:
-    """Whether a real key may sign: a complete result of a real runtime, or one whose gaps a second person waived."""
-    graded = choice.grade == Grade.COMPLETE or (choice.grade == Grade.NEEDS_REVISION and waived)
+    """Whether a real key may sign: of a real runtime a complete result, that no setting is safe, or a result whose gaps a
+    second person waived."""
+    whole = choice.grade in (Grade.COMPLETE, Grade.NO_SAFE_SETTING)
+    graded = whole or (choice.grade == Grade.NEEDS_REVISION and waived)
     return graded and not choice.grid.simulated
 
 

@@ -10,6 +10,9 @@ from django import forms
 from benchmarks.forms import no_users_claim
 from capacity.approvals import Waiver
 
+NO_SAFE_SETTING = "no safe setting"
+MOST_REASON = 1000
+
 
 class PasswordField(forms.CharField):
     """The person's own password, typed again at a decision."""
@@ -28,7 +31,7 @@ class ReasonField(forms.CharField):
         super().__init__(
             label=label,
             help_text=help_text,
-            max_length=1000,
+            max_length=MOST_REASON,
             widget=forms.Textarea(attrs={"rows": 3}),
             validators=[no_users_claim],
         )
@@ -41,6 +44,18 @@ class ProposeForm(forms.Form):
     def __init__(self, *args: object, settings: Iterable[int], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.fields["setting"].choices = [(s, f"{s}") for s in settings]  # type: ignore[attr-defined]
+
+
+class ProposeNoneForm(forms.Form):
+    """That no setting is safe, as a result to be approved. The hidden field says that this is what the page offered."""
+
+    result = forms.CharField(widget=forms.HiddenInput, initial=NO_SAFE_SETTING)
+    reason = ReasonField("Why no setting is safe", "Two sentences that the approver and a later reader can check.")
+
+    def clean_result(self) -> str:
+        if self.cleaned_data["result"] != NO_SAFE_SETTING:
+            raise forms.ValidationError("Open this page again: it offers that no setting is safe, and nothing else.")
+        return NO_SAFE_SETTING
 
 
 class DecideForm(forms.Form):

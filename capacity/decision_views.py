@@ -15,8 +15,18 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from benchmarks.access import APPROVE, EVERYONE, PROPOSE, SIGN, allow, confirmed_by_password, person, posted, public
 from benchmarks.models import Grid
 from capacity import approvals
+from capacity.assessment import none
 from capacity.assessment.verdict import Grade
-from capacity.decision_forms import DecideForm, IssueForm, ProposeForm, WithdrawForm
+from capacity.assessment.verdict import Verdict as Judged
+from capacity.decision_forms import (
+    MOST_REASON,
+    NO_SAFE_SETTING,
+    DecideForm,
+    IssueForm,
+    ProposeForm,
+    ProposeNoneForm,
+    WithdrawForm,
+)
 from capacity.models import Choice, Statement
 from capacity.queries import result_of
 from capacity.statement import words
@@ -49,22 +59,28 @@ def grid_propose(request: HttpRequest, pk: int) -> HttpResponse:
     who = person(request)
     grid = get_object_or_404(Grid.objects.select_related("hardware", "runtime", "workload"), pk=pk, team=who.team)
     verdict = result_of(grid).verdict
-    safe = [row.setting for row in verdict.rows if row.safe]
-    form = ProposeForm(
-        posted(request), settings=safe, initial={"setting": verdict.recommended, "reason": verdict.summary}
-    )
+    obstacle = none.obstacle(verdict)
+    safe = [row.setting for row in verdict.rows if row.safe] if obstacle else []
+    form = _propose_form(request, verdict, safe)
     if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
         try:
-            choice = approvals.propose(
-                grid=grid, setting=form.cleaned_data["setting"], reason=form.cleaned_data["reason"], by=who.user
-            )
+            choice = approvals.propose(grid=grid, setting=given.get("setting"), reason=given["reason"], by=who.user)
         except approvals.Refused as refused:
             form.add_error(None, str(refused))
         else:
             messages.success(request, "Proposed. Another person decides about it now.")
             return redirect(choice)
-    context = {"grid": grid, "verdict": verdict, "safe": safe, "form": form}
+    context = {"grid": grid, "verdict": verdict, "safe": safe, "none": not obstacle, "obstacle": obstacle, "form": form}
     return render(request, "capacity/grid_propose.html", context, status=422 if form.errors else 200)
+
+
+def _propose_form(request: HttpRequest, verdict: Judged, safe: list[int]) -> ProposeForm | ProposeNoneForm:
+    """Of the safe settings; where there is none, that there is none. A summary too long for a reason is not cut short."""
+    reason = verdict.summary if len(verdict.summary) <= MOST_REASON else f"{verdict.heading}."
+    if safe:
+        return ProposeForm(posted(request), settings=safe, initial={"setting": verdict.recommended, "reason": reason})
+    return ProposeNoneForm(posted(request), initial={"result": NO_SAFE_SETTING, "reason": reason})
 
 
 @allow(EVERYONE)

@@ -16,10 +16,10 @@ from benchmarks.audit import head
 from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.models import Authorization, Conditions, Grid, Workload
 from benchmarks.queries import GridEvidence
-from capacity.assessment import latency
+from capacity.assessment import latency, none
 from capacity.assessment.choose import headroom, rollback_from, rubric_at
 from capacity.assessment.facts import CellFact, GridFacts
-from capacity.assessment.rubric import not_tested
+from capacity.assessment.rubric import fails, not_tested
 from capacity.assessment.verdict import Memory, SettingRow, Verdict
 from capacity.models import Choice
 from capacity.queries import Result
@@ -35,6 +35,7 @@ ENDS_EARLY = (
     "the power source differs from the one it was measured on",
     "a later measurement of the same setting falls outside the intervals printed here",
 )
+NONE_ENDS_EARLY = (*ENDS_EARLY[:2], "a later grid of the same configuration finds a safe setting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Issue:
 
 
 def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issue) -> doc.Document:
-    """The document; raises ValueError with a sentence where it would contradict itself."""
+    """The document; raises ValueError with a sentence where it would contradict itself. A choice of no setting states none:
+    no rate, no headroom, no limits, and why."""
     grid, verdict, facts = result.evidence.grid, result.verdict, result.facts
     limits = _limits(facts.limits, facts)
     evidence = _evidence(result.evidence)
@@ -65,14 +67,14 @@ def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issu
         result=_result(facts, chosen),
         limits=limits,
         classes=_classes(facts, choice.setting),
-        rows=tuple(_row(row, limits, facts, chosen=row.setting == choice.setting) for row in verdict.rows if row.n),
-        memory=_memory(chosen),
+        rows=tuple(_row(row, limits, facts, of=choice) for row in verdict.rows if row.n),
+        memory=_memory(chosen or next((row for row in reversed(verdict.rows) if row.n), None)),
         tested=_tested(result.evidence),
         conditions=_conditions(result.evidence, conditions),
         operating_limits=_operating_limits(choice, facts),
         rollback=_rollback_words(facts, choice, verdict),
-        not_tested=not_tested(graded),
-        ends_early=ENDS_EARLY,
+        not_tested=none.not_tested(verdict) if choice.setting is None else not_tested(graded),
+        ends_early=NONE_ENDS_EARLY if choice.setting is None else ENDS_EARLY,
         grade=_grade(choice),
         grade_reason=graded.reason,
         signatures=_signatures(choice, result.evidence.leaves, grid, issue),
@@ -85,7 +87,12 @@ def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issu
         evidence_digest=doc.manifest_digest(evidence),
         verify_base_url=f"{settings.BASE_URL}/v",
         waiver=issue.waiver,
+        no_safe_setting=_no_safe_setting(verdict) if choice.setting is None else msgspec.UNSET,
     )
+
+
+def _no_safe_setting(verdict: Verdict) -> doc.NoSafeSetting:
+    return doc.NoSafeSetting(reasons=verdict.reasons, remedies=none.remedies(verdict))
 
 
 def _zone(zone: tzinfo, at: datetime) -> doc.Zone:
@@ -122,8 +129,10 @@ def _result(facts: GridFacts, chosen: SettingRow | None) -> doc.Result | None:
     )
 
 
-def _classes(facts: GridFacts, setting: int) -> tuple[doc.LengthClass, ...]:
-    parts = [part for cell in facts.at(setting) if cell.summary for part in cell.summary.classes]
+def _classes(facts: GridFacts, setting: int | None) -> tuple[doc.LengthClass, ...]:
+    """As offered at the stated setting; at all of them where none is stated."""
+    cells = facts.cells if setting is None else facts.at(setting)
+    parts = [part for cell in cells if cell.summary for part in cell.summary.classes]
     total = sum(facts.class_weights.get(name, 0.0) for name in _tested_classes(facts)) or 1.0
     out = []
     for name in _tested_classes(facts):
@@ -145,7 +154,7 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else round(value)
 
 
-def _row(row: SettingRow, limits: Sequence[doc.Limit], facts: GridFacts, *, chosen: bool) -> doc.Row:
+def _row(row: SettingRow, limits: Sequence[doc.Limit], facts: GridFacts, *, of: Choice) -> doc.Row:
     cells = facts.at(row.setting)
     good = row.good
     return doc.Row(
@@ -157,10 +166,16 @@ def _row(row: SettingRow, limits: Sequence[doc.Limit], facts: GridFacts, *, chos
         n=row.n,
         tails=tuple(_tail(cells, limit) for limit in limits),
         peak_vram_bytes=_vram(row.memory),
-        verdict="fails" if not row.safe else "indicative" if row.indicative else "holds",
-        reason=row.word,
-        chosen=chosen,
+        verdict=_word(row),
+        reason=" ".join(none.reasons(row)) if of.setting is None else row.word,
+        chosen=row.setting == of.setting,
     )
+
+
+def _word(row: SettingRow) -> doc.Verdict:
+    if fails(row):
+        return "fails"
+    return "not tested" if not row.safe else "indicative" if row.indicative else "holds"
 
 
 def _vram(memory: Memory) -> int | doc.Absent:
@@ -173,6 +188,8 @@ def _rollback_words(facts: GridFacts, choice: Choice, verdict: Verdict) -> str:
     """Of what was approved before with its exact arguments, else of the measured row."""
     target, words = rollback_from(facts, verdict.rows, verdict.row(choice.setting))
     row = verdict.row(choice.rollback_setting)
+    if choice.setting is None:
+        return ""
     if target is not None and target == choice.rollback_setting and target == facts.previous_setting:
         return f"Rollback is {words}"
     if row is None:
@@ -264,6 +281,8 @@ def _conditions(evidence: GridEvidence, conditions: Conditions) -> doc.Condition
 
 def _operating_limits(choice: Choice, facts: GridFacts) -> tuple[str, ...]:
     """What must be in force for the figure to hold; queue, token and rate limits follow when the judge can derive them."""
+    if choice.setting is None:
+        return ()
     lines = [f"At most {choice.setting} requests in flight at the server."]
     if facts.queue_bounded is False:
         lines.append(

@@ -78,7 +78,7 @@ class ClassObjective(models.Model):
 
 
 class Choice(models.Model):
-    """A setting proposed from a grid, and what another person decided about it."""
+    """A setting proposed from a grid, or that none of its settings is safe, and what another person decided about it."""
 
     class Status(models.TextChoices):
         PROPOSED = "proposed", "Proposed"
@@ -88,7 +88,9 @@ class Choice(models.Model):
 
     grid = models.ForeignKey(Grid, on_delete=models.PROTECT, related_name="choices")
     objective = models.ForeignKey(Objective, on_delete=models.PROTECT, related_name="choices")
-    setting = models.PositiveIntegerField(help_text="Offered concurrency that the evidence stands for.")
+    setting = models.PositiveIntegerField(
+        null=True, help_text="Offered concurrency that the evidence stands for; none where no setting was found safe."
+    )
     rollback_setting = models.PositiveIntegerField(null=True, blank=True)
     verdict = models.JSONField(help_text="The judge's words and numbers when it was proposed.")
     grade = models.CharField(max_length=30, default="ungraded")
@@ -122,13 +124,26 @@ class Choice(models.Model):
             models.UniqueConstraint(
                 fields=["grid"], condition=Q(status__in=["proposed", "approved"]), name="one_open_choice_per_grid"
             ),
+            models.CheckConstraint(
+                condition=Q(setting__isnull=False) | (Q(rollback_setting__isnull=True) & ~Q(grade="complete")),
+                name="without_a_setting_no_rollback",
+            ),
+            models.CheckConstraint(
+                condition=Q(setting__isnull=True) | ~Q(grade="no safe setting found"),
+                name="no_safe_setting_states_none",
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.setting} on {self.grid}"
+        return f"{'No safe setting' if self.setting is None else self.setting} on {self.grid}"
 
     def get_absolute_url(self) -> str:
         return reverse("choice-detail", args=[self.pk])
+
+    @property
+    def title(self) -> str:
+        """What was proposed, in words."""
+        return "No safe setting" if self.setting is None else f"{self.setting} requests in flight"
 
 
 class Key(models.Model):

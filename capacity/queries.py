@@ -135,10 +135,13 @@ def facts_from(found: GridEvidence) -> GridFacts:
 
 
 def previous_choice(grid: Grid) -> Choice | None:
-    """What the team last approved for the same runtime, whichever version, from another grid; before this grid's own
-    setting was decided about, where one was."""
+    """The setting that the team last approved for the same runtime, whichever version, from another grid; before this
+    grid's own was decided about, where one was. That none was safe is no way back."""
     rows = Choice.objects.filter(
-        status=Choice.Status.APPROVED, grid__team_id=grid.team_id, grid__runtime__slug=grid.runtime.slug
+        status=Choice.Status.APPROVED,
+        setting__isnull=False,
+        grid__team_id=grid.team_id,
+        grid__runtime__slug=grid.runtime.slug,
     ).exclude(grid=grid)
     own = grid.choices.filter(status=Choice.Status.APPROVED).first()
     if own is not None:
@@ -147,6 +150,7 @@ def previous_choice(grid: Grid) -> Choice | None:
 
 
 def _arguments(choice: Choice) -> str:
+    assert choice.setting is not None  # such choices are not asked for
     runtime = choice.grid.runtime
     named = f"{runtime.name}, version {runtime.version} of its registration"
     return as_arguments(choice.setting, named, runtime.flags, choice.verdict.get("policy") or [])

@@ -30,6 +30,7 @@ from capacity import (
     times_table,
     validity_tables,
 )
+from capacity.assessment import none
 from capacity.assessment.accounting import count_rows, tally
 from capacity.assessment.diagnosis import tally as tally_of
 from capacity.assessment.latency import seconds
@@ -168,6 +169,7 @@ def _context(result: Result) -> dict[str, object]:
         "objective": Objective.objects.filter(team_id=grid.team_id, digest=grid.objective_digest).first(),
         "choice": choice,
         "can_propose": grid.status in PROPOSABLE and verdict.chosen is not None and choice is None,
+        "can_propose_none": grid.status in PROPOSABLE and choice is None and not none.obstacle(verdict),
         "conditions": _phases(result.evidence),
         "read_backs": read_backs(result.evidence.grid),
         "unfinished": grid.status in UNFINISHED,

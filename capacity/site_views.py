@@ -100,7 +100,7 @@ def _waiting_choices(who: Person) -> list[Attention]:
         rows.append(
             Attention(
                 kind="yours" if may else "others",
-                title=f"{choice.setting} requests in flight is proposed for {choice.grid.name}",
+                title=f"{choice.title} is proposed for {choice.grid.name}",
                 consequence="It holds for nobody until a person who neither ran nor proposed it approves.",
                 action="Review" if may else "Look at it",
                 url=choice.get_absolute_url(),
@@ -110,7 +110,7 @@ def _waiting_choices(who: Person) -> list[Attention]:
         rows.append(
             Attention(
                 kind="yours" if "signer" in who.roles else "others",
-                title=f"{choice.setting} requests in flight is approved for {choice.grid.name}",
+                title=f"{choice.title} is approved for {choice.grid.name}",
                 consequence="No capacity statement says so yet.",
                 action="Issue the statement" if "signer" in who.roles else "Look at it",
                 url=choice.get_absolute_url(),

@@ -80,6 +80,16 @@ class Result(_Part, frozen=True, kw_only=True):
     reserves: tuple[Reserve, ...] = ()
 
 
+class NoSafeSetting(_Part, frozen=True, kw_only=True):
+    """Why no setting is stated, in the judge's sentences, and what to change before measuring again."""
+
+    reasons: tuple[str, ...]
+    remedies: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(bool(self.reasons), "That no setting is safe has a reason.")
+
+
 class Limit(_Part, frozen=True, kw_only=True):
     """One objective of a length class: the percentile of a measure stays at or under `limit_s`."""
 
@@ -200,7 +210,8 @@ class Document(_Part, frozen=True, kw_only=True):
     """A capacity statement. Sentences for people are made from it in words.py and nowhere else.
 
     `verify_base_url` is the address under which verify pages stand, for example https://headroom.example/v;
-    `key_name` is filled in when it is signed.
+    `key_name` is filled in when it is signed. `no_safe_setting` stands in the bytes of a statement that states no setting,
+    and in no other's.
     """
 
     schema_version: Literal[1] = 1
@@ -233,12 +244,14 @@ class Document(_Part, frozen=True, kw_only=True):
     key_name: str = ""
     solo_mode: bool = False
     waiver: str = ""
+    no_safe_setting: NoSafeSetting | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         _require(bool(NUMBER.fullmatch(self.number)), "A statement number looks like CS-2026-014.")
         self._check_words()
         self._check_times()
         self._check_table()
+        self._check_finding()
         _require(self.demonstration or not self.simulated, "A simulated result is a demonstration and is labelled so.")
         _require(bool(SHA256.fullmatch(self.audit_head)), "The audit head is 64 lower-case hexadecimal digits.")
         _require(
@@ -269,6 +282,8 @@ class Document(_Part, frozen=True, kw_only=True):
             self.memory.note,
             *(row.reason for row in self.rows),
             *(text for reserve in reserves for text in (reserve.name, reserve.reason)),
+            *why_none(self),
+            *what_to_change(self),
         )
 
     def _measured_words(self) -> tuple[str, ...]:
@@ -309,6 +324,29 @@ class Document(_Part, frozen=True, kw_only=True):
             _require(
                 rates == [self.result.successful_per_minute], "The result is the rate of the stated setting's row."
             )
+
+    def _check_finding(self) -> None:
+        none = self.setting.value is None
+        given = isinstance(self.no_safe_setting, NoSafeSetting)
+        _require(given == none, "A statement gives a setting, or says why there is none.")
+        _require(
+            not none or all(row.verdict in ("fails", "not tested") for row in self.rows),
+            "A setting that holds is not left unstated.",
+        )
+        _require(none or self.grade != "no safe setting found", "A result without a safe setting states none.")
+        _require(not none or self.grade != "complete", "A complete result has a setting.")
+
+
+def why_none(document: Document) -> tuple[str, ...]:
+    """Why no setting is stated; empty where one is."""
+    found = document.no_safe_setting
+    return found.reasons if isinstance(found, NoSafeSetting) else ()
+
+
+def what_to_change(document: Document) -> tuple[str, ...]:
+    """What to change before measuring again where no setting is stated."""
+    found = document.no_safe_setting
+    return found.remedies if isinstance(found, NoSafeSetting) else ()
 
 
 class Manifest(_Part, frozen=True, kw_only=True):

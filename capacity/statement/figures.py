@@ -121,7 +121,7 @@ def _points(document: Document) -> list[_Point]:
                 ratio=ratio,
                 bound=_bound(document, row, ratio),
                 chosen=row.chosen,
-                failed=row.verdict == "fails",
+                failed=row.verdict in ("fails", "not tested"),
             )
         )
     return points

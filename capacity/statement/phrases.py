@@ -84,6 +84,16 @@ def setting_phrase(number: int, setting: Setting) -> str:
     return f"{count(number)} {one[setting.term] if number == 1 else setting.term}"
 
 
+def numbers(settings: list[int]) -> str:
+    """1, 2 and 4: settings by their numbers alone."""
+    return joined([str(setting) for setting in settings])
+
+
+def settings_phrase(settings: list[int], setting: Setting) -> str:
+    """1, 2 and 4 requests in flight; a lone one in words."""
+    return setting_phrase(settings[0], setting) if len(settings) == 1 else f"{numbers(settings)} {setting.term}"
+
+
 def objectives(number: int) -> str:
     """its latency objective, both latency objectives, all three latency objectives"""
     if number == 1:

@@ -11,7 +11,7 @@ from capacity.statement import phrases
 from capacity.statement.annexes import annexes
 from capacity.statement.blocks import Block, Head, Line, Pair, Person, Span, Table, TableCell
 from capacity.statement.canonical import digest_of, payload_bytes
-from capacity.statement.document import Document, Limit, Row, Tail
+from capacity.statement.document import Document, Limit, Row, Tail, what_to_change, why_none
 
 NOT_USERS = "This is not a number of users."
 DEMONSTRATION = "Demonstration: signed with a demonstration key. It proves nothing about a real service."
@@ -76,7 +76,7 @@ def page(document: Document) -> Page:
         memory_note="" if has_memory(document) else memory_note(document),
         table=result_table(document),
         blocks=(tested_block(document), conditions_block(document)),
-        paragraphs=(limits_block(document), ends_block(document)),
+        paragraphs=(*finding_blocks(document), ends_block(document)),
         people=tuple(Person(one.did, one.name, phrases.when(one.at, document.zone)) for one in document.signatures),
         key_line=f"Signed, Ed25519 key {document.key_name or 'not named'}",
         digest_label="sha256",
@@ -98,10 +98,9 @@ def result_sentence(document: Document) -> str:
 
 def lead(document: Document) -> tuple[Span, ...]:
     """The result sentence in parts; the rate stands out."""
-    kept = phrases.objectives(len(document.limits))
     if document.result is None or document.setting.value is None:
-        text = f"No tested setting kept {kept} for the request mix below, so this statement gives no capacity."
-        return (Span(text, strong=False),)
+        return _no_safe_setting(document)
+    kept = phrases.objectives(len(document.limits))
     rate = document.result.successful_per_minute
     ci = phrases.interval(rate)
     stated = document.result.stated_per_minute
@@ -113,9 +112,29 @@ def lead(document: Document) -> tuple[Span, ...]:
     )
 
 
+def _no_safe_setting(document: Document) -> tuple[Span, ...]:
+    """The same three parts where no setting is safe: no rate is in any of them."""
+    tried = [row.setting for row in document.rows]
+    failed = [row.setting for row in document.rows if row.verdict == "fails"]
+    left = [setting for setting in tried if setting not in failed]
+    several = len(tried) > 1
+    what = "each was tested and failed" if several else "it was tested and failed"
+    if left:
+        verb = "was" if len(left) == 1 else "were"
+        what = f"{phrases.numbers(failed)} failed, and {phrases.numbers(left)} {verb} not tested enough to say"
+    named = phrases.settings_phrase(tried, document.setting)
+    return (
+        Span(f"No setting of {named} " if several else f"The only setting tested, {named}, "),
+        Span("was found safe" if several else "was not found safe", strong=True),
+        Span(f" for the request mix below: {what}. This statement gives no rate and no capacity."),
+    )
+
+
 def not_users_rest(document: Document) -> str:
     """What else the figure does not say, with the failing setting next above the stated one."""
-    floor = document.setting.value or 0
+    if document.setting.value is None:
+        return DIFFERENT
+    floor = document.setting.value
     failed = [row for row in document.rows if row.verdict == "fails" and row.setting > floor]
     return " ".join([DIFFERENT, *(phrases.failed_phrase(row, document.setting) for row in failed[:1])])
 
@@ -233,6 +252,16 @@ def conditions_block(document: Document) -> Block:
     return Block(heading="Conditions", pairs=tuple(pairs))
 
 
+def finding_blocks(document: Document) -> tuple[Block, ...]:
+    """The limits that belong to the setting; where there is none, why, and what to change that is not said there."""
+    if document.setting.value is None:
+        said = " ".join(why_none(document))
+        left = tuple(text for text in what_to_change(document) if text not in said)
+        change = (Block(heading="What to change before measuring again", paragraphs=left),) if left else ()
+        return (Block(heading="Why no setting is safe", paragraphs=why_none(document)), *change)
+    return (limits_block(document),)
+
+
 def limits_block(document: Document) -> Block:
     """The limits under which alone the figure holds, and what to go back to."""
     limits = "; ".join(_clause(text) for text in document.operating_limits) or "none was set"
@@ -299,7 +328,7 @@ def _caption(document: Document) -> str:
     repeats = document.tested.repeats
     counts = sorted({row.n for row in document.rows})
     n = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    where = "" if document.setting.value is None else " at the stated one"
+    where = " in all" if document.setting.value is None else " at the stated one"
     times = f"{phrases.count(repeats)} repeat{'s' * (repeats != 1)}"
     sentence = f"n = {n} requests a setting ({parts}{where}), {times}."
     dagger = any(tail.indicative for row in document.rows for tail in row.tails)

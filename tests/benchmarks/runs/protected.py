@@ -21,7 +21,7 @@ LATE = datetime(2099, 1, 1, tzinfo=UTC)
 @dataclass
 class World:
     """A grid with one measured cell, an authorisation, an approved choice and a statement, beside an untouched draft
-    with a choice that nobody decided about, and an approved choice that nobody stated."""
+    with a choice that nobody decided about, and an approved choice that no setting is safe, which nobody stated."""
 
     grid: Grid
     measured: Cell
@@ -60,16 +60,18 @@ def make_world() -> World:
     decided(choice, approver)
     draft = factories.make_grid(settings=(1,), class_names=("short",))
     proposed = make_choice(draft, proposer)
-    unstated = make_choice(factories.make_grid(settings=(1,), class_names=("short",)), proposer)
+    other = factories.make_grid(settings=(1,), class_names=("short",))
+    unstated = make_choice(other, proposer, setting=None, grade="no safe setting found")
     decided(unstated, approver)
     return World(grid, measured, waiting, leave, choice, make_statement(choice, leave), draft, proposed, unstated)
 
 
-def make_choice(grid: Grid, proposer: User) -> Choice:
-    return Choice.objects.create(
-        grid=grid, objective=factories.make_objective(grid.team), setting=1, verdict={}, digest="d" * 64, reason="r",
-        measured_by=grid.drawn_by, proposed_by=proposer,
-    )  # fmt: skip
+def make_choice(grid: Grid, proposer: User, **fields: object) -> Choice:
+    chosen = {
+        "grid": grid, "objective": factories.make_objective(grid.team), "setting": 1, "verdict": {}, "digest": "d" * 64,
+        "reason": "r", "measured_by": grid.drawn_by, "proposed_by": proposer,
+    } | fields  # fmt: skip
+    return Choice.objects.create(**chosen)
 
 
 def decided(choice: Choice, approver: User) -> None:

@@ -6,6 +6,8 @@ import hashlib
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import msgspec
+
 from capacity.statement.document import (
     Conditions,
     Document,
@@ -14,6 +16,7 @@ from capacity.statement.document import (
     LengthClass,
     Limit,
     Memory,
+    NoSafeSetting,
     Rate,
     Reserve,
     Result,
@@ -90,6 +93,8 @@ def document(
     cells = changes.pop("evidence", evidence(settings))
     chosen = chosen if chosen is None or settings >= 3 else MEASURED[settings - 1][0]
     table = rows(settings, classes, chosen=chosen, memory=memory)
+    if chosen is None:
+        table = tuple(msgspec.structs.replace(row, verdict="fails", reason=QUEUES) for row in table)
     stated = [row.successful_per_minute for row in table if row.chosen and row.successful_per_minute]
     result = Result(
         successful_per_minute=stated[0] if stated else Rate(value=0),
@@ -135,7 +140,19 @@ def document(
         "evidence_digest": manifest_digest(cells),
         "verify_base_url": "https://headroom.example/v",
     }
+    if chosen is None:
+        fields |= {"operating_limits": (), "rollback": "", "no_safe_setting": NONE_SAFE}
     return Document(**(fields | changes))
+
+
+QUEUES = "Beyond capacity nothing is refused: the wait grows as long as the load lasts."
+NONE_SAFE = NoSafeSetting(
+    reasons=(
+        f"At every setting: {QUEUES}",
+        "8 active sequences: p95 of short is 6.60 s, over the limit of 4.00 s (n = 240).",
+    ),
+    remedies=("Put a gateway with a bounded queue in front.",),
+)
 
 
 TESTED = Tested(

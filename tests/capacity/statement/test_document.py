@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from capacity.statement.document import Document, EvidenceCell, Fact, Rate, Tail, manifest_digest
-from tests.capacity.statement.documents import ISSUED, document, evidence, rows
+from capacity.statement.document import Document, EvidenceCell, Fact, NoSafeSetting, Rate, Tail, manifest_digest
+from tests.capacity.statement.documents import ISSUED, NONE_SAFE, document, evidence, rows
 
 IMPOSSIBLE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("A statement number looks like", {"number": "14"}),
@@ -35,6 +35,12 @@ IMPOSSIBLE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("one tail for each limit", {"rows": rows(classes=2)}),
     ("Rows go upward", {"rows": tuple(reversed(rows()))}),
     ("A result belongs to a setting", {"result": None}),
+    ("gives a setting, or says why there is none", {"no_safe_setting": NONE_SAFE}),
+    ("gives a setting, or says why there is none", {"chosen": None, "no_safe_setting": msgspec.UNSET}),
+    ("A setting that holds is not left unstated", {"chosen": None, "rows": rows(chosen=None)}),
+    ("A result without a safe setting states none", {"grade": "no safe setting found"}),
+    ("A complete result has a setting", {"chosen": None, "grade": "complete"}),
+    ("not a number of users", {"chosen": None, "no_safe_setting": NoSafeSetting(reasons=("Too slow for 8 users.",))}),
     ("The audit head", {"audit_head": "F" * 64}),
     ("without a final slash", {"verify_base_url": "https://headroom.example/v/"}),
 )
@@ -60,6 +66,11 @@ def test_the_checks_run_on_decoding_too() -> None:
 def test_an_unknown_field_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
         msgspec.convert(msgspec.to_builtins(document()) | {"users": 8}, Document)
+
+
+def test_what_says_why_there_is_no_setting_has_a_reason() -> None:
+    with pytest.raises(ValueError, match="has a reason"):
+        NoSafeSetting(reasons=())
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])

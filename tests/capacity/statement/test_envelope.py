@@ -49,6 +49,22 @@ def test_a_document_comes_back_as_it_was_signed() -> None:
     assert read_payload(payload_bytes(document())) == normal(document())
 
 
+def test_what_was_signed_before_a_statement_could_say_that_no_setting_is_safe_has_the_same_bytes() -> None:
+    assert digest_of(payload_bytes(document())) == "c3da07dee4f036cc48b39cfe4e6a5d076ccf24bc3e95aaa1d022df79926911e1"
+    assert b"no_safe_setting" not in payload_bytes(document())
+    none = document(chosen=None)
+    assert read_payload(payload_bytes(none)) == normal(none)
+
+
+@pytest.mark.parametrize("form", ["null", "[]", "{}", '{"reasons":[],"remedies":[]}', '{"reasons":["Slow."]}'])
+@pytest.mark.parametrize("chosen", [4, None])
+def test_that_no_setting_is_safe_has_one_form_and_stands_nowhere_else(form: str, chosen: int | None) -> None:
+    plain = json.loads(payload_bytes(document(chosen=chosen)))
+    plain["predicate"]["no_safe_setting"] = json.loads(form)
+    with pytest.raises(NotCanonicalError):
+        read_payload(canonical_json(plain))
+
+
 def test_an_int_given_for_a_float_is_signed_as_the_float_it_reads_as() -> None:
     limits = tuple(msgspec.structs.replace(one, limit_s=int(one.limit_s)) for one in document().limits)
     whole = msgspec.structs.replace(document(), limits=limits)

@@ -17,7 +17,7 @@ from capacity.statement.issue import SignedStatement, issue
 from capacity.statement.keys import KeySet
 from capacity.statement.phrases import GIB, count, day, objectives, per_minute, seconds, setting_phrase, span
 from capacity.statement.words import page, result_sentence
-from tests.capacity.statement.documents import CONDITIONS, ISSUED, document, rows
+from tests.capacity.statement.documents import CONDITIONS, ISSUED, NONE_SAFE, document, rows
 
 PKT = Zone(name="PKT", offset_minutes=300)
 
@@ -45,8 +45,36 @@ def test_right_after_the_result_it_says_that_this_is_not_a_number_of_users() -> 
 
 
 def test_no_safe_setting_is_a_result_in_words() -> None:
-    assert lead(document(chosen=None)) == (
-        "No tested setting kept all three latency objectives for the request mix below, so this statement gives no capacity."
+    none = document(chosen=None)
+    assert (
+        lead(none)
+        == result_sentence(none)
+        == (
+            "No setting of 1, 2, 4 and 8 active sequences was found safe for the request mix below: each was tested and failed. "
+            "This statement gives no rate and no capacity."
+        )
+    )
+    assert [span.text for span in page(none).lead if span.strong] == ["was found safe"]
+    assert page(none).not_users == "This is not a number of users."
+    why, change, _ends = page(none).paragraphs
+    assert (why.heading, why.paragraphs) == ("Why no setting is safe", NONE_SAFE.reasons)
+    assert (change.heading, change.paragraphs) == ("What to change before measuring again", NONE_SAFE.remedies)
+    said = page(none).annexes
+    assert said[1].items == tuple(f"{row.setting}: {row.reason}" for row in none.rows)
+    assert said[2].paragraphs == ("No setting is stated, so no headroom is computed.",)
+    assert "approved" not in str(page(none).table.lines)
+
+
+def test_of_one_setting_and_of_settings_that_were_not_settled_it_says_so() -> None:
+    one = document(chosen=None, settings=1)
+    assert lead(one) == (
+        "The only setting tested, one active sequence, was not found safe for the request mix below: it was tested and failed. "
+        "This statement gives no rate and no capacity."
+    )
+    table = document(chosen=None).rows
+    left = msgspec.structs.replace(table[3], verdict="not tested")
+    assert "1, 2 and 4 failed, and 8 was not tested enough to say" in lead(
+        document(chosen=None, rows=(*table[:3], left))
     )
 
 
