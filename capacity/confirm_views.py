@@ -90,9 +90,7 @@ def proposal(result: Result, setting: int) -> Proposal | None:
 def _setting(request: HttpRequest, result: Result, safe: list[int]) -> int:
     """The one that is named and safe, else the recommended one."""
     named = request.POST.get("setting") or request.GET.get("setting") or ""
-    if named.isdecimal() and int(named) in safe:
-        return int(named)
-    return result.verdict.recommended or safe[0]
+    return next((one for one in safe if str(one) == named), result.verdict.recommended or safe[0])
 
 
 def _initial(result: Result, found: Proposal) -> dict[str, Any]:

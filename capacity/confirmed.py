@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from django.db.models import OuterRef, Subquery
+
+from benchmarks.conditions import alike
 from benchmarks.engine.summary_types import from_json
-from benchmarks.models import Cell, Grid
+from benchmarks.models import Cell, Conditions, Grid, HardwareProbe
 from benchmarks.records.modes import Mode
+from capacity.assessment import compare
 from capacity.assessment.facts import ConfirmFact
 
 PHYSICAL = ("cpu", "ram_gib", "gpu", "gpu_count", "vram_gib", "power_cap_w")
@@ -16,6 +20,7 @@ RUNTIME = {
     "flags": "runtime flags",
     "dialect": "dialect",
 }
+READ = {"driver": "GPU driver", "power_cap_w": "power cap in W", "vbios": "VBIOS", "gpus": "GPUs", "cpu": "CPU"}
 
 
 def confirmations_of(grid: Grid) -> tuple[ConfirmFact, ...]:
@@ -25,14 +30,20 @@ def confirmations_of(grid: Grid) -> tuple[ConfirmFact, ...]:
     cells = (
         Cell.objects.filter(grid__confirms=grid, probe="")
         .exclude(grid__status=Grid.Status.WITHDRAWN)
-        .select_related("grid__runtime", "grid__workload")
+        .select_related("grid__runtime", "grid__workload", "grid__probe", "grid__confirms__probe")
+        .annotate(
+            power=_before("grid", "power_source"),
+            room_c=_before("grid", "ambient_c"),
+            power_then=_before("grid__confirms", "power_source"),
+            room_then_c=_before("grid__confirms", "ambient_c"),
+        )
         .order_by("grid_id", "position")
     )
     return tuple(_fact(grid, cell) for cell in cells)
 
 
 def differences(confirmed: Grid, confirming: Grid) -> tuple[str, ...]:
-    """What is not as it was in the confirmed grid, in words; conditions of the room are told of each grid by itself."""
+    """What is not as it was in the confirmed grid, in words: runtime, work, objective and host as they are registered."""
     found = [
         f"{words} ({_short(after)}, not {_short(before)})"
         for name, words in RUNTIME.items()
@@ -51,6 +62,29 @@ def differences(confirmed: Grid, confirming: Grid) -> tuple[str, ...]:
     return tuple(found)
 
 
+def surroundings(cell: Cell) -> tuple[str, ...]:
+    """What the worker read of the host, and people of room and power, that was not so in the confirmed grid. What one of
+    the two did not record is no difference. `cell` is one of `confirmations_of`, with what it asks beside."""
+    then = alike.Facts(power_source=cell.power_then, room_c=cell.room_then_c)  # type: ignore[attr-defined]
+    now = alike.Facts(power_source=cell.power, room_c=cell.room_c)  # type: ignore[attr-defined]
+    before, after = (_read(grid.probe if grid else None) for grid in (cell.grid.confirms, cell.grid))
+    parts = [
+        f"{words} ({_short(new)}, not {_short(old)})"
+        for name, words in READ.items()
+        if (old := getattr(before, name)) is not None and (new := getattr(after, name)) is not None and old != new
+    ]
+    return (*parts, *alike.differences(then, now))
+
+
+def _read(probe: HardwareProbe | None) -> compare.Key:
+    return compare.key_of(declared={}, read=probe.facts if probe else {})
+
+
+def _before(grid: str, field: str) -> Subquery:
+    rows = Conditions.objects.filter(grid=OuterRef(grid), phase=Conditions.Phase.BEFORE)
+    return Subquery(rows.values(field)[:1])
+
+
 def _short(value: object) -> str:
     text = str(value) or "none"
     return text if len(text) <= 40 else f"{text[:39]}…"
@@ -66,5 +100,5 @@ def _fact(grid: Grid, cell: Cell) -> ConfirmFact:
         status=cell.status,
         reason=cell.reason,
         summary=from_json(cell.summary) if cell.summary else None,
-        differs=differences(grid, cell.grid),
+        differs=(*differences(grid, cell.grid), *surroundings(cell)),
     )

@@ -289,7 +289,8 @@ def _start(request: HttpRequest, who: Person) -> dict[str, Any]:
     """From the grid that is named, else from the newest one; a first grid starts with defaults."""
     wanted = request.GET.get("from", "")
     grids = Grid.objects.filter(team=who.team)
-    earlier = get_object_or_404(grids, pk=int(wanted)) if wanted.isdecimal() else grids.first()
+    named = wanted.isdecimal() and len(wanted) < 10
+    earlier = get_object_or_404(grids, pk=int(wanted)) if named else grids.first()
     base = (
         _from_grid(earlier, who)
         if earlier

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from benchmarks.drafts import Confirms
 from benchmarks.engine.summary_types import CellSummary, OpenLoopSummary
-from benchmarks.models import Cell, Grid, Role
+from benchmarks.models import Cell, Grid, HardwareProbe, Role
 from benchmarks.records.modes import OpenTerms
 from benchmarks.stats.quantiles import tail
 from benchmarks.stats.shares import share
@@ -169,3 +169,35 @@ def test_the_window_is_long_enough_for_the_rarest_class_and_at_most_ten_minutes(
     rate_per_min: float, shares: tuple[float, ...], window_s: int
 ) -> None:
     assert confirm_forms.window_s(95.0, rate_per_min, shares, 3) == window_s
+
+
+def test_an_open_loop_on_another_driver_or_power_source_confirms_nothing_and_says_so() -> None:
+    grid = stored.measure(
+        factories.make_grid(
+            limits=made.limits(), class_names=("short",), conditions=factories.make_room(power_source="grid")
+        )
+    )
+    found = stored.measure(drawn(grid, conditions=factories.make_room(power_source="generator")), of=open_window)
+    for one, driver in ((grid, "570.10"), (found, "580.65")):
+        read = HardwareProbe.objects.create(
+            hardware=one.hardware, at=stored.STARTED, worker="w", digest=driver,
+            facts={"gpus": [{"name": "L40S", "uuid": "a", "driver": driver}]},
+        )  # fmt: skip
+        Grid.objects.filter(pk=one.pk).update(probe=read)
+    (told,) = {fact.differs for fact in confirmed.confirmations_of(Grid.objects.get(pk=grid.pk))}
+    assert told == ("GPU driver (580.65, not 570.10)", "power source was grid, is generator")
+    confirmation = result_of(Grid.objects.get(pk=grid.pk)).verdict.confirmation
+    assert confirmation is not None
+    assert confirmation.answer == Answer.NOT_TESTED
+
+
+@pytest.mark.parametrize("named", ["9" * 5000, "٤", "-1", ""])
+def test_a_setting_that_is_none_of_the_grids_is_the_recommended_one(named: str) -> None:
+    grid = measured()
+    assert client_of(grid).get(f"/grids/{grid.pk}/confirm/", {"setting": named}).status_code == 200
+
+
+def test_the_confirmation_of_another_teams_grid_is_not_found() -> None:
+    grid, stranger = measured(), client_of(factories.make_grid())
+    for answer in (stranger.get(f"/grids/{grid.pk}/confirm/"), stranger.post(f"/grids/{grid.pk}/confirm/", {})):
+        assert answer.status_code == 404
