@@ -27,13 +27,11 @@ def finding(facts: GridFacts, chosen: SettingRow | None) -> Finding:
     probes = judged(facts, "fairness")
     answers = [(one, _answer(facts, verdict)) for one, verdict in probes]
     tested = [(one, said) for one, said in answers if said[0] != Found.NOT_TESTED]
+    one_class = facts.lengths is not None and facts.lengths.classes == 1
+    if one_class and all(said[0] != Found.FOUND for _, said in tested):
+        alone = "There is one length class only, so no long request stands beside a short one."
+        return untested(found, alone, next_cell=CLASSES)
     if not tested:
-        if facts.lengths is not None and facts.lengths.classes == 1:
-            return untested(
-                found,
-                "There is one length class only, so no long request stands beside a short one.",
-                next_cell=CLASSES,
-            )
         missing = why_unjudged(facts, "fairness", "No fairness probe ran.")
         return untested(found, *(tuple(said[1] for _, said in answers) or missing), next_cell=NEXT)
     worst = max((said[0] for _, said in tested), key=_WORSE.index)

@@ -14,7 +14,7 @@ from benchmarks.engine.terms import ClientHealth
 from capacity.assessment.choose import judge
 from capacity.assessment.facts import CellFact, ConditionFacts
 from capacity.assessment.gates import GUARD
-from capacity.assessment.verdict import Answer, Grade, Kind, as_json
+from capacity.assessment.verdict import Answer, Found, Grade, Kind, as_json
 from tests.capacity import fixtures_judge as fx
 from tests.capacity import synthetic as made
 
@@ -132,3 +132,10 @@ def test_a_class_that_nothing_is_asked_of_is_named_and_never_complete() -> None:
     found = judge(fx.complete(asked=limits))
     assert found.grade == Grade.NOT_COMPLETE
     assert "limits nothing of short" in found.grade_reason
+
+
+def test_one_length_class_shows_nothing_of_long_beside_short_whatever_a_probe_says() -> None:
+    found = judge(fx.complete(lengths=replace(fx.LENGTHS, classes=1, short_class="")))
+    assert found.grade == Grade.NEEDS_REVISION
+    case = next(one for one in found.findings if one.key == "long-blocks-short")
+    assert (case.found, "one length class only" in case.evidence[0]) == (Found.NOT_TESTED, True)

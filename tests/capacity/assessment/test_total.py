@@ -114,5 +114,7 @@ def test_every_grid_of_facts_has_exactly_one_kind_of_verdict(facts: GridFacts) -
     if verdict.chosen is not None:
         assert verdict.chosen.safe
         assert verdict.headroom is not None
+        bound = verdict.headroom.lower_bound_per_min
+        assert bound is None or verdict.headroom.stated_per_min <= bound
         assert all(why.sentences for why in (*verdict.why_not, *verdict.below))
     json.dumps(as_json(verdict), allow_nan=False)
