@@ -11,7 +11,6 @@ from benchmarks.forms import no_users_claim
 from capacity.approvals import Waiver
 
 NO_SAFE_SETTING = "no safe setting"
-MOST_REASON = 1000
 
 
 class PasswordField(forms.CharField):
@@ -31,7 +30,7 @@ class ReasonField(forms.CharField):
         super().__init__(
             label=label,
             help_text=help_text,
-            max_length=MOST_REASON,
+            max_length=1000,
             widget=forms.Textarea(attrs={"rows": 3}),
             validators=[no_users_claim],
         )

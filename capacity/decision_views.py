@@ -19,7 +19,6 @@ from capacity.assessment import none
 from capacity.assessment.verdict import Grade
 from capacity.assessment.verdict import Verdict as Judged
 from capacity.decision_forms import (
-    MOST_REASON,
     NO_SAFE_SETTING,
     DecideForm,
     IssueForm,
@@ -76,11 +75,11 @@ def grid_propose(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _propose_form(request: HttpRequest, verdict: Judged, safe: list[int]) -> ProposeForm | ProposeNoneForm:
-    """Of the safe settings; where there is none, that there is none. A summary too long for a reason is not cut short."""
-    reason = verdict.summary if len(verdict.summary) <= MOST_REASON else f"{verdict.heading}."
+    """Of the safe settings; where there is none, that there is none."""
     if safe:
-        return ProposeForm(posted(request), settings=safe, initial={"setting": verdict.recommended, "reason": reason})
-    return ProposeNoneForm(posted(request), initial={"result": NO_SAFE_SETTING, "reason": reason})
+        initial = {"setting": verdict.recommended, "reason": verdict.summary}
+        return ProposeForm(posted(request), settings=safe, initial=initial)
+    return ProposeNoneForm(posted(request), initial={"result": NO_SAFE_SETTING, "reason": none.grade_reason(verdict)})
 
 
 @allow(EVERYONE)

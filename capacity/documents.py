@@ -76,7 +76,7 @@ def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issu
         not_tested=none.not_tested(verdict) if choice.setting is None else not_tested(graded),
         ends_early=NONE_ENDS_EARLY if choice.setting is None else ENDS_EARLY,
         grade=_grade(choice),
-        grade_reason=graded.reason,
+        grade_reason=none.grade_reason(verdict) if choice.setting is None else graded.reason,
         signatures=_signatures(choice, result.evidence.leaves, grid, issue),
         issued_at=issue.at,
         valid_until=issue.valid_until,

@@ -83,8 +83,8 @@ def _waiting_grids(who: Person) -> list[Attention]:
         rows.append(
             Attention(
                 kind="yours" if "operator" in who.roles else "others",
-                title=f"{grid} is measured, no setting is proposed",
-                consequence="Its result decides nothing until somebody proposes a setting.",
+                title=f"{grid} is measured, nothing is proposed yet",
+                consequence="Its result decides nothing until somebody proposes it.",
                 action="See the result",
                 url=grid.get_absolute_url(),
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from capacity.assessment import rubric, words
-from capacity.assessment.verdict import Answer, Gate, Kind, SettingRow, Verdict
+from capacity.assessment.verdict import Answer, Gate, Grade, Kind, SettingRow, Verdict
 
 USELESS = "No request was answered usefully and in time."
 UNFINISHED = "Nothing that was measured failed, so nothing is found yet. Run what is missing first: {missing}"
@@ -37,6 +37,14 @@ def remedies(verdict: Verdict) -> tuple[str, ...]:
     """What to change, each once, in the order of the settings and their gates."""
     failing = [gate for row in measured(verdict) for gate in row.gates if gate.answer == Answer.FAILS]
     return tuple(dict.fromkeys(gate.remedy for gate in failing if gate.remedy))
+
+
+def grade_reason(verdict: Verdict) -> str:
+    """Short where each setting failed, since all reasons of each stand beside it; else what is missing."""
+    if verdict.rubric.grade != Grade.NO_SAFE_SETTING:
+        return verdict.rubric.reason
+    count = len(verdict.rows)
+    return f"Each of {count} settings was tested and fails." if count > 1 else "The only setting was tested and fails."
 
 
 def not_tested(verdict: Verdict) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ DEMONSTRATION_LABEL = "Demonstration"
 SIMULATED_LABEL = "Simulated"
 SOLO = "Solo mode: one person measured, proposed and approved."
 DIFFERENT = "It says nothing about a different request mix, model, runtime, host or room."
+ALL_REASONS = "All reasons of every setting are in the annex."
 CHART_RATE = "Requests per minute"
 CHART_RATIO = "p95 ÷ objective, worst class (ratio)"
 CHART_OBJECTIVE = "objective"
@@ -113,7 +114,7 @@ def lead(document: Document) -> tuple[Span, ...]:
 
 
 def _no_safe_setting(document: Document) -> tuple[Span, ...]:
-    """The same three parts where no setting is safe: no rate is in any of them."""
+    """The same where no setting is safe: no rate is in it. What stands out cannot be read as its opposite."""
     tried = [row.setting for row in document.rows]
     failed = [row.setting for row in document.rows if row.verdict == "fails"]
     left = [setting for setting in tried if setting not in failed]
@@ -123,9 +124,9 @@ def _no_safe_setting(document: Document) -> tuple[Span, ...]:
         verb = "was" if len(left) == 1 else "were"
         what = f"{phrases.numbers(failed)} failed, and {phrases.numbers(left)} {verb} not tested enough to say"
     named = phrases.settings_phrase(tried, document.setting)
+    found = f"No setting of {named} was" if several else f"The only setting tested, {named}, was not"
     return (
-        Span(f"No setting of {named} " if several else f"The only setting tested, {named}, "),
-        Span("was found safe" if several else "was not found safe", strong=True),
+        Span(f"{found} found safe", strong=True),
         Span(f" for the request mix below: {what}. This statement gives no rate and no capacity."),
     )
 
@@ -258,7 +259,7 @@ def finding_blocks(document: Document) -> tuple[Block, ...]:
         said = " ".join(why_none(document))
         left = tuple(text for text in what_to_change(document) if text not in said)
         change = (Block(heading="What to change before measuring again", paragraphs=left),) if left else ()
-        return (Block(heading="Why no setting is safe", paragraphs=why_none(document)), *change)
+        return (Block(heading="Why no setting is safe", paragraphs=(*why_none(document), ALL_REASONS)), *change)
     return (limits_block(document),)
 
 

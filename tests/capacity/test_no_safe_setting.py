@@ -133,7 +133,10 @@ def test_the_statement_says_what_was_found_and_gives_no_number(keys: Path) -> No
         (),
         "",
     )
-    assert document.grade == "no safe setting found"
+    assert (document.grade, document.grade_reason) == (
+        "no safe setting found",
+        "Each of 4 settings was tested and fails.",
+    )
     assert [row.verdict for row in document.rows] == ["fails"] * 4
     assert all("p95 of short is 1.50 s, over the limit of 1.00 s" in row.reason for row in document.rows)
     assert [one.n for one in document.classes] == [480, 480, 480]

@@ -54,10 +54,14 @@ def test_no_safe_setting_is_a_result_in_words() -> None:
             "This statement gives no rate and no capacity."
         )
     )
-    assert [span.text for span in page(none).lead if span.strong] == ["was found safe"]
+    (stands_out,) = [span.text for span in page(none).lead if span.strong]
+    assert stands_out == "No setting of 1, 2, 4 and 8 active sequences was found safe"
     assert page(none).not_users == "This is not a number of users."
     why, change, _ends = page(none).paragraphs
-    assert (why.heading, why.paragraphs) == ("Why no setting is safe", NONE_SAFE.reasons)
+    assert (why.heading, why.paragraphs) == (
+        "Why no setting is safe",
+        (*NONE_SAFE.reasons, "All reasons of every setting are in the annex."),
+    )
     assert (change.heading, change.paragraphs) == ("What to change before measuring again", NONE_SAFE.remedies)
     said = page(none).annexes
     assert said[1].items == tuple(f"{row.setting}: {row.reason}" for row in none.rows)
