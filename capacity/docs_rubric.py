@@ -18,8 +18,8 @@ CRITERIA = (
     _page(
         "objective", "Objective set before the run",
         "Limits that are chosen after the numbers are known prove nothing.",
-        "At least one length class has a limit, and the objective got its values before the first cell began.",
-        "No class is limited, or the limits were set after the measurement began.",
+        "Each length class that was measured has a limit, and the objective got its values before the first cell began.",
+        "A class has no limit, or the limits were set after the measurement began.",
         "The grid again, drawn with the objective as it stands.", severe=True,
     ),
     _page(
@@ -32,15 +32,18 @@ CRITERIA = (
     _page(
         "not-highest", "More than the highest accepted",
         "The highest setting that somebody happened to try is not the best one, and not a safe one either.",
-        "A higher setting was measured to its end, and either failed a gate or did not give enough more to be worth it.",
-        "The chosen setting is the highest one that was measured, whatever lies below it.",
+        "A higher setting was measured to its end in valid windows, and either failed a gate or did not give enough more to be "
+        "worth it.",
+        "The chosen setting is the highest one that was validly measured, whatever lies below it.",
         "A grid that also measures twice as many in flight.", severe=True,
     ),
     _page(
         "sample", "Enough requests for a claim",
         "A percentile from few requests is a guess.",
-        "Every bound at the setting is under its limit, and the setting is told from others by an interval.",
-        "A bound is not known or over its limit while the point value holds: the result is indicative.",
+        "Every bound at the setting is under its limit over three repeats or more, and the setting is told from others by an "
+        "interval.",
+        "A bound is not known or over its limit while the point value holds, so the result is indicative; or fewer than three "
+        "repeats were run.",
         "The setting again with a longer window or more repeats; the finding says how many requests are missing.",
     ),
     _page(
