@@ -94,11 +94,12 @@ def test_a_grid_that_stopped_before_any_cell_promises_nothing_and_leads_to_where
     assert "s after 0.5 s warm-up" in html
 
 
-def test_without_successes_no_setting_is_recommended_and_nothing_can_be_proposed() -> None:
+def test_without_successes_no_setting_is_recommended_and_that_itself_can_be_proposed() -> None:
     grid = stored.measure(draft(), lambda cell: stored.summary_of(cell, failed=30))
     html = page(grid, Role.OPERATOR)
     assert "<h1>No safe setting found</h1>" in html
-    assert reverse("grid-propose", args=[grid.pk]) not in html
+    assert reverse("grid-propose", args=[grid.pk]) in html
+    assert "Propose this result" in html
     assert "0.0 successful requests a minute" in html
     assert "No point can be drawn" in html
     assert "fig-trade" not in html
@@ -258,7 +259,7 @@ def test_the_page_says_that_all_sent_requests_are_accounted_for_and_who_counted_
     assert "<td>server</td>" in html
 
 
-def test_a_count_that_does_not_add_up_is_shown_open_and_fails_its_setting() -> None:
+def test_a_count_that_does_not_add_up_is_shown_open_and_nothing_is_concluded_from_it() -> None:
     def lost(cell: Cell) -> CellSummary:
         found = stored.summary_of(cell)
         return replace(found, conserved=False, recorded=99) if cell.repeat == 2 else found
@@ -267,7 +268,8 @@ def test_a_count_that_does_not_add_up_is_shown_open_and_fails_its_setting() -> N
     assert "sent ≠ sum of outcomes" in html
     assert "300 sent ≠ 299 recorded" in html
     assert "1 cell: sent requests and recorded outcomes differ." in html
-    assert "<h1>No safe setting found</h1>" in html
+    assert "<h1>No setting is validly measured yet</h1>" in html
+    assert "Not valid" in html
 
 
 def test_a_cut_prompt_and_short_answers_stand_on_the_page() -> None:
