@@ -97,7 +97,7 @@ CASES = (
         remedy=(
             "Put a gateway in front, for example HAProxy, with as many connections as the setting and a short queue.",
             "Answer 429 or 503 with Retry-After as soon as the queue is full.",
-            "Choose the cap from the queue table of the result: the largest one whose waiting p95 leaves the objective.",
+            "Choose the cap from the queue table of the result: the largest one that stays inside the objective.",
         ),
         run="The overload probe, through the gateway and not past it.",
     ),

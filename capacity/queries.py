@@ -66,7 +66,7 @@ def result_of(grid: Grid) -> Result:
 
 def verdict_on(found: GridEvidence, facts: GridFacts) -> Verdict:
     """The judge's word on closed-loop grids; whether a static batch is done in its window; of every other way of loading,
-    that it is measured and not yet judged."""
+    that it is measured and not judged."""
     grid = found.grid
     if grid.mode == Mode.CLOSED:
         return judge(facts)
@@ -75,14 +75,17 @@ def verdict_on(found: GridEvidence, facts: GridFacts) -> Verdict:
     if answer:
         heading = search_answer.words(answer)
     elif done:
-        heading = f"{grid.words.name}: measured, not judged"
+        judged = f"judged with grid {grid.confirms_id}" if grid.confirms_id else "not judged"
+        heading = f"{grid.words.name}: measured, {judged}"
     else:
         heading = f"{grid.words.name}: not measured yet"
     judged_by = grid.words.judged_by
-    summary = (
-        "This way of loading is measured and not yet judged, so no setting is recommended. What it is held to: "
-        f"{judged_by[0].lower()}{judged_by[1:]}."
+    alone = (
+        "It confirms a setting of another grid"
+        if grid.confirms_id
+        else "This way of loading is measured and not judged"
     )
+    summary = f"{alone}, so no setting is recommended here. What it is held to: {judged_by[0].lower()}{judged_by[1:]}."
     held = _held(found, facts) if grid.mode == Mode.STATIC and done else None
     if held is not None and held.heading:
         heading, summary = held.heading, held.words

@@ -205,7 +205,7 @@ def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, foun
         rubric=graded,
         queue_cap=cap,
         confirmation=confirmed,
-        policy=policy.policy(facts, chosen, room, cap, rollback_words, confirmed) if chosen and room else (),
+        policy=policy.policy(facts, chosen, room, cap, rollback_words, confirmed, rollback) if chosen and room else (),
         knee=found,
         outside=outside.outside(facts, rows, chosen, room, confirmed) if chosen and room else (),
     )

@@ -93,8 +93,8 @@ def longer(claims: Sequence[Claim]) -> str:
 
 def longer_queue(confirmed: int, proposed: int) -> str:
     return (
-        f"It was confirmed with a queue in which {waiting(confirmed)}, and {proposed} is the most that leaves the objective: "
-        "when more arrive than the confirmed rate, everybody waits longer than that."
+        f"It was confirmed with a queue in which {waiting(confirmed)}, and {proposed} is the most that stays inside the objective"
+        ": when more arrive than the confirmed rate, everybody waits longer than that."
     )
 
 

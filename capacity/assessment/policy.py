@@ -31,7 +31,7 @@ SHOWN_IN_ARGUMENTS = ("queue_cap", "max_input", "max_output", "request_duration"
 
 def policy(
     facts: GridFacts, chosen: SettingRow, room: Headroom, cap: QueueCap | None, rollback_words: str,
-    confirmed: Confirmation | None = None,
+    confirmed: Confirmation | None = None, rollback: int | None = None,
 ) -> tuple[PolicyLine, ...]:  # fmt: skip
     """Every control in the order in which a person sets them up."""
     return (
@@ -39,14 +39,12 @@ def policy(
         _confirmed_queue(confirmed) or _queue(cap),
         *_tokens(facts, chosen),
         _duration(facts),
-        *_per_client(facts, chosen, room),
+        *_per_client(facts, chosen, *_sustained(room, cap, confirmed)),
         *_batch(facts, chosen, room),
         _overload(chosen, cap),
         _retry(facts),
         _cancellation(facts, chosen),
-        PolicyLine(
-            key="rollback", title="Rollback", value=rollback_words, words="", source="Approvals of this runtime."
-        ),
+        _rollback(facts, rollback, rollback_words),
     )
 
 
@@ -94,7 +92,7 @@ def _queue(cap: QueueCap | None) -> PolicyLine:
     return replace(
         line,
         value=str(cap.cap),
-        words=cap.words,
+        words="So many may wait; beyond it a request is refused at once. Why this many stands with the confirmation.",
         source=f"Computed from the measured completions, for {cap.arrivals_per_min:.1f} arrivals a minute.",
         number=float(cap.cap),
     )
@@ -169,15 +167,25 @@ def _end_to_end_s(of_class: ClassLimits, output: float | None) -> float | None:
 # --- for whom --------------------------------------------------------------------------------------------------------
 
 
-def _per_client(facts: GridFacts, chosen: SettingRow, room: Headroom) -> tuple[PolicyLine, ...]:
+def _sustained(room: Headroom, cap: QueueCap | None, confirmed: Confirmation | None) -> tuple[float, str]:
+    """Arrivals a minute that may come in all, and what they are: never more than the queue was confirmed or worked out for."""
+    rates = [(room.stated_per_min, "The stated rate, after headroom")]
+    if confirmed is not None and confirmed.answer == Answer.HOLDS and confirmed.rate_per_min is not None:
+        rates.append((confirmed.rate_per_min, "The rate confirmed in the open loop"))
+    elif cap is not None and cap.cap is not None:
+        rates.append((cap.arrivals_per_min, "The rate that the queue cap is worked out for, below the stated one"))
+    return min(rates, key=lambda one: one[0])
+
+
+def _per_client(facts: GridFacts, chosen: SettingRow, rate_in_all: float, whence: str) -> tuple[PolicyLine, ...]:
     tenants = max(facts.terms.tenants, 1)
-    rate, active = room.stated_per_min / tenants, max(1, chosen.setting // tenants)
+    rate, active = rate_in_all / tenants, max(1, chosen.setting // tenants)
     each = "One tenant is declared, so this is the whole." if tenants == 1 else f"An equal part of {tenants} tenants."
     limit = "Beyond it: 429 with Retry-After."
     return (
         PolicyLine(
             key="client_rate", title="Rate of one client", value=f"{rate:.1f} a minute", words=f"{each} {limit}",
-            source="The stated rate, after headroom, by the tenants of the objective.", number=rate, unit="requests a minute",
+            source=f"{whence}, by the tenants of the objective.", number=rate, unit="requests a minute",
         ),
         PolicyLine(
             key="client_active", title="Active requests of one client", value=str(active), words=f"{each} {limit}",
@@ -295,6 +303,12 @@ def _cancellation(facts: GridFacts, chosen: SettingRow) -> PolicyLine:
         key="cancellation", title="Cancellation", value=within, words=words, source=source,
         number=facts.terms.max_free_s, unit="s",
     )  # fmt: skip
+
+
+def _rollback(facts: GridFacts, setting: int | None, words: str) -> PolicyLine:
+    approved = setting is not None and setting == facts.previous_setting
+    source = "Approvals of this runtime." if approved else "The settings of this grid."
+    return PolicyLine(key="rollback", title="Rollback", value=words, words="Where to go back to.", source=source)
 
 
 def _many(tokens: float) -> str:

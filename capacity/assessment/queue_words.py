@@ -102,7 +102,7 @@ def _longer(rows: Sequence[CapRow], chosen: CapRow) -> str:
 
 
 def _none(rate_per_min: float, active: int, tightest: tuple[Law, float] | None, percentile: float) -> str:
-    start = f"At {rate_per_min:.1f} requests a minute with {active} served at once, no queue leaves the objective"
+    start = f"At {rate_per_min:.1f} requests a minute with {active} served at once, no queue stays inside the objective"
     if tightest is None:
         return f"{start}."
     law, share = tightest

@@ -213,7 +213,7 @@ def _conditions(facts: GridFacts) -> Criterion:
         return replace(
             found,
             answer=Answer.NOT_TESTED,
-            reason="Room and power are not recorded.",
+            reason="Room and power are not recorded both before and after.",
             next_cell="Record the conditions on this page, before and after.",
         )
     if facts.conditions.differs:

@@ -93,7 +93,7 @@ def _fairness(row: SettingRow) -> list[str]:
 
 def _waiting(row: SettingRow, runtime_max_active: int | None) -> list[str]:
     if row.waiting_peak:
-        return [f"Up to {row.waiting_peak:.0f} requests waited in the server's queue."]
+        return [f"Up to {words.requests(row.waiting_peak)} waited in the server's queue."]
     if runtime_max_active and row.cells and row.setting > runtime_max_active:
         return [f"The runtime advances {runtime_max_active} sequences at a time, so the rest waits."]
     return []

@@ -58,7 +58,7 @@ def word(gates: Sequence[Gate], *, safe: bool, indicative: bool, needs: int) -> 
         return "Not tested"
     if not indicative:
         return "Holds"
-    return f"Holds, indicative: needs {needs} more" if needs else "Holds, indicative"
+    return f"Holds, indicative: needs {needs} more request{'s' if needs != 1 else ''}" if needs else "Holds, indicative"
 
 
 def heading(kind: Kind, chosen: SettingRow | None, rows: Sequence[SettingRow]) -> str:
@@ -196,8 +196,12 @@ def indicative(row: SettingRow) -> str:
     return f"Indicative: the point values hold, but not every upper bound is under its limit.{more}"
 
 
+def requests(count: float) -> str:
+    return "1 request" if round(count) == 1 else f"{count:.0f} requests"
+
+
 def queue(setting: int, waiting: float, *, bounded: bool | None, sentence: str) -> str:
-    seen = f"With {flight(setting)}, up to {waiting:.0f} requests waited inside the server."
+    seen = f"With {flight(setting)}, up to {requests(waiting)} waited inside the server."
     if bounded is True:
         return f"{seen} {sentence or 'Its queue is bounded.'}"
     if bounded is None:

@@ -187,7 +187,7 @@ def test_a_small_sample_is_indicative_and_says_what_it_lacks() -> None:
     row = verdict.chosen
     assert row is not None
     assert row.indicative
-    assert row.word == f"Holds, indicative: needs {row.needs} more"
+    assert row.word == f"Holds, indicative: needs {row.needs} more requests"
     assert any("Indicative" in caution for caution in verdict.cautions)
     assert any("too small for a proof" in one.reason for one in verdict.rubric.open)
 

@@ -251,4 +251,6 @@ def test_a_confirmed_queue_that_is_longer_than_leaves_the_objective_is_cautioned
     found = choose.judge(fx.complete(confirmations=(replace(fx.confirming(), queue_cap=1000),)))
     assert found.queue_cap is not None
     assert found.queue_cap.cap is not None
-    assert any(f"and {found.queue_cap.cap} is the most that leaves the objective" in one for one in found.cautions)
+    assert any(
+        f"and {found.queue_cap.cap} is the most that stays inside the objective" in one for one in found.cautions
+    )

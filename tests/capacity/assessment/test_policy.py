@@ -77,12 +77,16 @@ def test_a_request_may_take_twice_its_slowest_limit(limits: dict[str, ClassLimit
 
 
 @pytest.mark.parametrize(("tenants", "active"), [(1, 4), (2, 2), (3, 1), (8, 1)])
-def test_a_client_has_an_equal_part_of_the_stated_rate_and_of_the_places(tenants: int, active: int) -> None:
+def test_a_client_has_an_equal_part_of_the_rate_and_of_the_places(tenants: int, active: int) -> None:
+    """No more may come than the queue is worked out for, which is less than the stated rate here."""
     verdict = judge(facts(tenants=tenants))
     assert verdict.headroom is not None
+    assert verdict.queue_cap is not None
+    assert verdict.queue_cap.arrivals_per_min < verdict.headroom.stated_per_min
     found = {line.key: line for line in verdict.policy}
     assert found["client_active"].number == active
-    assert found["client_rate"].number == pytest.approx(verdict.headroom.stated_per_min / tenants)
+    assert found["client_rate"].number == pytest.approx(verdict.queue_cap.arrivals_per_min / tenants)
+    assert "below the stated one" in found["client_rate"].source
 
 
 def test_a_batch_has_a_lane_with_its_window_and_checkpoints_of_a_minutes_work() -> None:

@@ -149,7 +149,7 @@ def test_where_a_longer_queue_would_refuse_no_fewer_it_is_not_made_longer() -> N
 def test_where_serving_alone_is_too_slow_no_queue_is_short_enough() -> None:
     found = cap_of(worked(1, 2, 3, 4, limit_s=4.0))
     assert found.cap is None
-    assert "no queue leaves the objective: 0 % of long are inside their limit without any wait" in found.words
+    assert "no queue stays inside the objective: 0 % of long are inside their limit without any wait" in found.words
     assert [row.holds for row in found.rows] == [False, False]
 
 
