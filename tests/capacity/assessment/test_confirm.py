@@ -251,6 +251,5 @@ def test_a_confirmed_queue_that_is_longer_than_leaves_the_objective_is_cautioned
     found = choose.judge(fx.complete(confirmations=(replace(fx.confirming(), queue_cap=1000),)))
     assert found.queue_cap is not None
     assert found.queue_cap.cap is not None
-    assert any(
-        f"and {found.queue_cap.cap} is the most that stays inside the objective" in one for one in found.cautions
-    )
+    (said,) = (one for one in found.cautions if "confirmed with a queue" in one)
+    assert ("1000 may wait" in said, f"{found.queue_cap.cap} is the most" in said) == (True, True)
