@@ -207,7 +207,7 @@ def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, foun
         confirmation=confirmed,
         policy=policy.policy(facts, chosen, room, cap, rollback_words, confirmed, rollback) if chosen and room else (),
         knee=found,
-        outside=outside.outside(facts, rows, chosen, room, confirmed) if chosen and room else (),
+        outside=outside.outside(facts, rows, chosen, room, confirmed, cap) if chosen and room else (),
     )
 
 
