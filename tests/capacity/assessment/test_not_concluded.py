@@ -14,6 +14,7 @@ from benchmarks.engine.terms import ClientHealth
 from capacity.assessment.choose import judge
 from capacity.assessment.facts import CellFact, ConditionFacts
 from capacity.assessment.gates import GUARD
+from capacity.assessment.validity import littles_law
 from capacity.assessment.verdict import Answer, Found, Grade, Kind, as_json
 from tests.capacity import fixtures_judge as fx
 from tests.capacity import synthetic as made
@@ -139,3 +140,11 @@ def test_one_length_class_shows_nothing_of_long_beside_short_whatever_a_probe_sa
     assert found.grade == Grade.NEEDS_REVISION
     case = next(one for one in found.findings if one.key == "long-blocks-short")
     assert (case.found, "one length class only" in case.evidence[0]) == (Found.NOT_TESTED, True)
+
+
+def test_a_window_that_breaks_littles_law_is_not_hidden_by_one_too_short_to_tell() -> None:
+    first, second, *_ = fx.cells({4: (0.6, 900)})
+    short = told(first, window_s=1.0, closed_per_s=10.0, mean_e2e_s=0.4, mean_in_flight=5.6)
+    long = told(second, window_s=90.0, closed_per_s=10.0, mean_e2e_s=0.4, mean_in_flight=5.0)
+    assert littles_law([short]).answer == Answer.NOT_REPORTED
+    assert littles_law([short, long]).answer == Answer.FAILS
