@@ -19,7 +19,7 @@ from benchmarks.models import Conditions, Grid
 from benchmarks.queries import leaves_of
 from capacity import documents
 from capacity.assessment import none
-from capacity.assessment.choose import headroom, rollback_from, rubric_at
+from capacity.assessment.choose import headroom, rollback_from, rubric_at, stated_at
 from capacity.assessment.rubric import not_tested
 from capacity.assessment.verdict import Answer, Grade, SettingRow
 from capacity.models import Choice, Key, Objective, Statement
@@ -264,14 +264,26 @@ def document_of(statement: Statement) -> Document:
 
 
 def _digest(result: Result, setting: int | None) -> str:
-    """Bound to setting, evidence, hardware, grade and rollback: a change of any voids the approval. Where no setting is
-    proposed, the judge's finding stands in its place."""
+    """Bound to setting, evidence, hardware, grade, controls and rollback: a change of any voids the approval. Where no
+    setting is proposed, the judge's finding stands in its place."""
     verdict, evidence = result.verdict, result.evidence
     read = evidence.probe.digest if evidence.probe else None
     proposed = str(verdict.kind) if setting is None else setting
     grade = rubric_at(result.facts, verdict, setting).grade
     parts = [evidence.grid.digest, evidence.grid.declared, read, evidence.manifest_sha256(), proposed, grade]
-    return audit.digest_of([*parts, _rollback(result, setting), verdict.method_version])
+    return audit.digest_of([*parts, _rollback(result, setting), verdict.method_version, *_controls(result, setting)])
+
+
+def _controls(result: Result, setting: int | None) -> list[object]:
+    """The stated rate, what confirms it, and the policy that goes with it; a later confirmation changes them."""
+    verdict = result.verdict
+    row = verdict.row(setting)
+    if row is None:
+        return []
+    room, confirmed = stated_at(result.facts, row)
+    bound = [confirmed.answer, confirmed.grid_id, list(confirmed.cells), confirmed.rate_per_min, confirmed.queue_cap]
+    policy = verdict.policy if setting == verdict.recommended else ()
+    return [room.stated_per_min, bound, [[line.key, line.value] for line in policy]]
 
 
 def _rollback(result: Result, setting: int | None) -> int | None:

@@ -157,6 +157,12 @@ def headroom(facts: GridFacts, chosen: SettingRow) -> Headroom:
     return _roomed(facts, chosen)[0]
 
 
+def stated_at(facts: GridFacts, row: SettingRow) -> tuple[Headroom, Confirmation]:
+    """(what may be stated of a setting, what an open loop said of it). Raises ValueError when nothing was measured."""
+    room, _, confirmed = _roomed(facts, row)
+    return room, confirmed
+
+
 def _roomed(facts: GridFacts, chosen: SettingRow) -> tuple[Headroom, QueueCap | None, Confirmation]:
     """(what may be stated, how many may wait, what an open loop said), in the order in which they rest on each other."""
     room = measured_headroom(facts, chosen)

@@ -8,6 +8,7 @@ from capacity import approvals
 from capacity.queries import result_of
 from tests.capacity.stored import measure
 from tests.capacity.test_approvals import Office
+from tests.capacity.test_confirm_page import drawn, open_window
 
 pytestmark = pytest.mark.django_db
 
@@ -47,3 +48,20 @@ def test_a_proposal_keeps_what_was_approved_before_as_its_way_back() -> None:
     approvals.decide(choice=choice, by=office.approver, approve=True, reason="Agreed.")
     second = approvals.propose(grid=measure(office.drawn()), setting=4, reason="More.", by=office.operator)
     assert second.rollback_setting == 1  # and not 2, the next lower one
+
+
+def test_a_confirmation_that_comes_after_a_proposal_sends_it_back_to_its_proposer() -> None:
+    office = Office()
+    choice = approvals.propose(grid=office.grid, setting=4, reason="It held.", by=office.operator)
+    confirming = drawn(office.grid, objective_digest=office.grid.objective_digest)
+    measure(confirming, of=open_window)
+    found = result_of(office.grid).verdict.confirmation
+    assert found is not None
+    assert found.grid_id == confirming.pk
+    with pytest.raises(approvals.Refused, match="The evidence or its judgement changed since this was proposed"):
+        approvals.decide(choice=choice, by=office.approver, approve=True, reason="Agreed.")
+    approvals.withdraw(choice=choice, by=office.operator, reason="It is confirmed now.")
+    again = approvals.propose(grid=office.grid, setting=4, reason="Confirmed.", by=office.operator)
+    approvals.decide(choice=again, by=office.approver, approve=True, reason="Agreed.")
+    again.refresh_from_db()
+    assert again.status == "approved"
