@@ -248,8 +248,9 @@ def _time_words(row: BatchRow, terms: BatchTerms) -> str:
     if not terms.outage_s:
         return words
     bound = f", at the latest by {row.stated_latest}" if row.stated_latest else ""
+    again = "1 item" if row.done_again == 1 else f"{row.done_again:,} items"
     return (
-        f"{words} With {clock.span_words(terms.outage_s)} without power and {row.done_again:,} items done again: by "
+        f"{words} With {clock.span_words(terms.outage_s)} without power and {again} done again: by "
         f"{row.stated_finish}{bound}."
     )
 
