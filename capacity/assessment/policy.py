@@ -100,8 +100,8 @@ def _queue(cap: QueueCap | None) -> PolicyLine:
 
 def _tokens(facts: GridFacts, chosen: SettingRow) -> tuple[PolicyLine, ...]:
     """What is longer than the longest tested is refused, since nobody measured it."""
-    prompt = facts.lengths.longest_tokens if facts.lengths else None
-    output = facts.lengths.longest_output_tokens if facts.lengths else None
+    prompt = _whole(facts.lengths.longest_tokens) if facts.lengths else None
+    output = _whole(facts.lengths.longest_output_tokens) if facts.lengths else None
     tested = "The longest that the workload of this grid sends."
     lines = []
     for key, title, tokens in (("max_input", "Maximum input", prompt), ("max_output", "Maximum output", output)):
@@ -309,6 +309,11 @@ def _rollback(facts: GridFacts, setting: int | None, words: str) -> PolicyLine:
     approved = setting is not None and setting == facts.previous_setting
     source = "Approvals of this runtime." if approved else "The settings of this grid."
     return PolicyLine(key="rollback", title="Rollback", value=words, words="Where to go back to.", source=source)
+
+
+def _whole(tokens: float | None) -> float | None:
+    """A gateway counts whole tokens."""
+    return None if tokens is None else float(ceil(tokens))
 
 
 def _many(tokens: float) -> str:

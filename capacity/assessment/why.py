@@ -18,10 +18,13 @@ IDLE_SHARE = 0.5
 
 
 def above(facts: GridFacts, row: SettingRow, chosen: SettingRow) -> tuple[str, ...]:
-    """Marginal work with its interval, tail growth, memory left, delay of short requests, waiting, and what fails."""
+    """What fails, then marginal work with its interval, tail growth, memory left, delay of short requests and waiting.
+    Where it does more, that it fails is the first thing to know."""
+    more = words.refutes(row.gates) and (row.good.value or 0.0) > (chosen.good.value or 0.0)
     return tuple(
         dict.fromkeys(
             [
+                *(row.reasons[:3] if more else ()),
                 *_work(facts, row, chosen),
                 *words.tail_growth(chosen.worst, row.worst),
                 *_memory(row),

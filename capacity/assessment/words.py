@@ -88,6 +88,8 @@ def summary(kind: Kind, chosen: SettingRow | None, rows: Sequence[SettingRow]) -
     if above is None:
         return f"{chosen.setting} is the highest setting that was tested; what lies above it is not known."
     change = against(above, chosen)
+    if refutes(above.gates) and (above.good.value or 0.0) > (chosen.good.value or 0.0):
+        return refused(above)
     return " ".join([*change, first_reason(above)]).strip() if change else refused(above)
 
 
