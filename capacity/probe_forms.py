@@ -72,7 +72,9 @@ class ProbesForm(forms.Form):
         label="Times its capacity", required=False, min_value=1.1, max_value=10
     )
     retry_storm_measure_s = forms.FloatField(label="Capacity measured for", required=False, min_value=1, max_value=600)
-    retry_storm_calm_s = forms.FloatField(label="Light load before each for", required=False, min_value=1, max_value=600)
+    retry_storm_calm_s = forms.FloatField(
+        label="Light load before each for", required=False, min_value=1, max_value=600
+    )
     retry_storm_load = forms.ChoiceField(
         label="Load", required=False, choices=[(SUSTAINED, "Sustained"), (BURST, "A burst of 10 s"), (BOTH, "Both")]
     )

@@ -98,7 +98,9 @@ def test_only_a_moving_preemption_counter_fails(low: float, peak: float, answer:
     assert gates.preemptions([cell_of(made.gauge("runtime_preemptions_total", peak, low=low))]).answer == answer
 
 
-@pytest.mark.parametrize(("told_by", "failed", "caps"), [("", 0, True), ("It fails.", 0, False), ("It fails.", 1, True)])
+@pytest.mark.parametrize(
+    ("told_by", "failed", "caps"), [("", 0, True), ("It fails.", 0, False), ("It fails.", 1, True)]
+)
 def test_uncounted_preemptions_cap_the_grade_unless_overflows_show_elsewhere_and_none_did(
     told_by: str, failed: int, caps: bool
 ) -> None:
