@@ -69,7 +69,7 @@ def test_a_request_may_wait_with_its_head_already_sent_or_with_nothing(
     """Behind a slot that is taken: by default the head comes at once and the text later, with headers_late together."""
     url = start_simulator("--active", "1")
     for fault in ("", "headers_late"):
-        long = chat(max_tokens=60, stream=True)
+        long = chat(max_tokens=200, stream=True)
         with client.stream("POST", url + CHAT, json=long), httpx.Client(trust_env=False, timeout=20.0) as other:
             headers = {"X-Headroom-Fault": fault} if fault else {}
             other.post(url + CHAT, json=chat(max_tokens=1, stream=True), headers=headers)

@@ -52,7 +52,9 @@ def test_tokens_are_counted_and_chunks_are_not_tokens(fault: str, dialect: str, 
         (record,) = at_once(a_cell(url, model, dialect), 1)
     assert (record.outcome, record.prompt_tokens, record.output_tokens) == (Outcome.OK, 40, 10)
     assert (len(record.gaps_us) // 4 + 1, record.first_chunk_tokens) == (chunks, first)
-    assert (record.t_answer_ns > record.t_first_ns) == (fault == "reasoning")
+    # One read may bring the last of the reasoning and the first of the answer together, so they may share a stamp.
+    assert record.t_answer_ns >= record.t_first_ns
+    assert record.t_answer_ns == record.t_first_ns or fault == "reasoning"
 
 
 def cached(records: list[RequestRecord]) -> list[tuple[int | None, int | None]]:
