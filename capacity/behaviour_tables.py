@@ -5,18 +5,16 @@ They stand beside the judgement, not in it: a recommendation rests on the cells 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
-import pandas as pd
 
 from benchmarks import probe_tables
 from benchmarks.engine.verdicts import Figure, words_of
 from benchmarks.probe_tables import Line
 from benchmarks.queries import CellEvidence
-from capacity.exports import Value, escaped
+from capacity.exports import Value, csv_of, json_of
 from capacity.queries import Provenance, Result, provenance
 
 SHOWN_FIGURES = 6
@@ -60,13 +58,12 @@ def context(result: Result) -> dict[str, object]:
 
 def as_csv(result: Result) -> str:
     """UTF-8 text with a header line and CRLF ends; a row for each figure of each probe."""
-    rows = [{name: escaped(value) for name, value in row.items()} for row in _rows(result)]
-    return pd.DataFrame(rows, columns=COLUMNS, dtype=object).to_csv(index=False, lineterminator="\r\n")
+    return csv_of(_rows(result), COLUMNS)
 
 
 def as_json(result: Result) -> str:
     """An object with `rows`, the same columns as the CSV."""
-    return json.dumps({"rows": _rows(result)}, ensure_ascii=False, allow_nan=False)
+    return json_of(_rows(result))
 
 
 COLUMNS = (

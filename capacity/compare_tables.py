@@ -3,18 +3,16 @@ of every cell with its interval."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from math import isinf
 
 import msgspec
-import pandas as pd
 
 from benchmarks.models import Conditions
 from benchmarks.records.mode_words import setting_words
 from capacity.assessment import compare
 from capacity.assessment.compare import Cell, Change, Field, Key, Side
-from capacity.exports import Value, escaped
+from capacity.exports import Value, csv_of, json_of
 from capacity.queries import Provenance, Result, provenance
 
 ALIKE = (
@@ -96,19 +94,13 @@ def key_of(result: Result) -> Key:
 
 def as_csv(found: Comparison) -> str:
     """UTF-8 text with a header line and CRLF ends; a row for each measure of each cell, and one for a missing cell."""
-    rows = [{name: escaped(value) for name, value in row.items()} for row in _rows(found)]
-    return pd.DataFrame(rows, columns=COLUMNS, dtype=object).to_csv(index=False, lineterminator="\r\n")
+    return csv_of(_rows(found), COLUMNS)
 
 
 def as_json(found: Comparison) -> str:
     """An object with `alike`, the fields that differ, those that neither has, and `rows` as in the CSV."""
-    told = {
-        "alike": found.alike,
-        "differing": [msgspec.to_builtins(field) for field in found.fields],
-        "not_compared": list(found.unknown),
-        "rows": _rows(found),
-    }
-    return json.dumps(told, ensure_ascii=False, allow_nan=False)
+    differing = [msgspec.to_builtins(field) for field in found.fields]
+    return json_of(_rows(found), alike=found.alike, differing=differing, not_compared=list(found.unknown))
 
 
 OF_GRID = ("grid", "simulated", "hardware", "runtime", "model", "room", "power", "date")

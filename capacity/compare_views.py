@@ -1,20 +1,20 @@
-"""Two grids of a team beside each other, and the checks of one grid's windows as files."""
+"""Two grids of a team beside each other."""
 
 from __future__ import annotations
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchmarks.access import EVERYONE, allow, person
 from benchmarks.models import Cell, Grid
 from benchmarks.queries import grids_of
-from capacity import compare_tables, validity_tables
+from capacity import compare_tables
 from capacity.compare_tables import Comparison
+from capacity.downloads import table
 from capacity.queries import result_of
 
 OFFERED = 100
-KINDS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 
 
 @allow(EVERYONE)
@@ -43,21 +43,8 @@ def compare_file(request: HttpRequest, fmt: str) -> HttpResponse:
         raise Http404("two different grids are compared")
     found = _comparison(chosen)
     simulated = any(side.simulated for side in found.sides)
-    name = f"compare-{chosen[0].pk}-{chosen[1].pk}{'-simulated' if simulated else ''}.{fmt}"
-    return _file(compare_tables.as_csv(found) if fmt == "csv" else compare_tables.as_json(found), name, fmt)
-
-
-@allow(EVERYONE)
-@require_safe
-def grid_checks(request: HttpRequest, pk: int, fmt: str) -> HttpResponse:
-    result = result_of(get_object_or_404(grids_of(person(request).team.pk), pk=pk))
-    body = validity_tables.as_csv(result) if fmt == "csv" else validity_tables.as_json(result)
-    return _file(body, f"grid-{pk}-checks{'-simulated' if result.facts.simulated else ''}.{fmt}", fmt)
-
-
-def _file(body: str, name: str, fmt: str) -> HttpResponse:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return HttpResponse(body, content_type=KINDS[fmt], headers=headers)
+    body = compare_tables.as_csv(found) if fmt == "csv" else compare_tables.as_json(found)
+    return table(body, fmt, f"compare-{chosen[0].pk}-{chosen[1].pk}", simulated=simulated)
 
 
 def _chosen(request: HttpRequest) -> list[Grid]:

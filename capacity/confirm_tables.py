@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-
-import pandas as pd
 
 from benchmarks.stats.estimates import Interval
 from capacity.assessment.confirm import predicted_right
 from capacity.assessment.latency import seconds
 from capacity.assessment.queue_words import percent
 from capacity.assessment.verdict import Answer, Confirmation
-from capacity.exports import Value, escaped
+from capacity.exports import Value, csv_of, json_of
 from capacity.queries import Result, provenance
 
 COLUMNS = (
@@ -104,13 +101,12 @@ def claim_lines(found: Confirmation) -> list[ClaimLine]:
 
 def as_csv(result: Result) -> str:
     """UTF-8 text with a header line and CRLF ends; a row for each queue cap."""
-    rows = [{name: escaped(value) for name, value in row.items()} for row in _rows(result)]
-    return pd.DataFrame(rows, columns=COLUMNS, dtype=object).to_csv(index=False, lineterminator="\r\n")
+    return csv_of(_rows(result), COLUMNS)
 
 
 def as_json(result: Result) -> str:
     """An object with `rows`, the same columns as the CSV."""
-    return json.dumps({"rows": _rows(result)}, ensure_ascii=False, allow_nan=False)
+    return json_of(_rows(result))
 
 
 def _rows(result: Result) -> list[dict[str, Value]]:

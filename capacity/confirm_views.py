@@ -1,4 +1,4 @@
-"""Drawing the confirmation of a setting, and the queue cap's table as files."""
+"""Drawing the confirmation of a setting."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods
 
-from benchmarks.access import EVERYONE, RUN, allow, person, posted
+from benchmarks.access import RUN, allow, person, posted
 from benchmarks.drafts import MIXED, Confirms, DraftRefused, GridSpec, draft_grid
 from benchmarks.models import Grid, Team
 from benchmarks.queries import grids_of, limits_of
 from benchmarks.records.modes import ArrivalKind, Mode
 from benchmarks.runtimes.terms import terms_of
-from capacity import confirm_tables
 from capacity.assessment import confirm_words, queue_words, queueing
 from capacity.assessment.headroom import headroom
 from capacity.assessment.verdict import QueueCap, SettingRow
@@ -63,18 +62,6 @@ def grid_confirm(request: HttpRequest, pk: int) -> HttpResponse:
             return redirect("grid-detail", pk=drawn.pk)
     status = UNPROCESSABLE if drawing and form.errors else 200
     return render(request, "capacity/grid_confirm.html", _context(result, found, form), status=status)
-
-
-@allow(EVERYONE)
-@require_safe
-def grid_queue(request: HttpRequest, pk: int, fmt: str) -> HttpResponse:
-    result = result_of(get_object_or_404(grids_of(person(request).team.pk), pk=pk))
-    if fmt == "csv":
-        body, kind = confirm_tables.as_csv(result), "text/csv; charset=utf-8"
-    else:
-        body, kind = confirm_tables.as_json(result), "application/json"
-    name = f"grid-{pk}-queue{'-simulated' if result.facts.simulated else ''}.{fmt}"
-    return HttpResponse(body, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 def proposal(result: Result, setting: int) -> Proposal | None:

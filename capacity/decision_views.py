@@ -26,6 +26,7 @@ from capacity.decision_forms import (
     ProposeNoneForm,
     WithdrawForm,
 )
+from capacity.downloads import attachment
 from capacity.models import Choice, Statement
 from capacity.queries import result_of
 from capacity.statement import words
@@ -212,20 +213,14 @@ def statement_detail(request: HttpRequest, number: str) -> HttpResponse:
 @require_safe
 def statement_json(request: HttpRequest, number: str) -> HttpResponse:
     statement = get_object_or_404(_statements(request).defer(None), number=number)
-    return _download(bytes(statement.envelope), "application/json", f"{number}.json")
+    return attachment(bytes(statement.envelope), "application/json", f"{number}.json")
 
 
 @allow(EVERYONE)
 @require_safe
 def statement_pdf(request: HttpRequest, number: str) -> HttpResponse:
     statement = get_object_or_404(_statements(request).defer(None), number=number)
-    return _download(bytes(statement.pdf), "application/pdf", f"{number}.pdf")
-
-
-def _download(content: bytes, content_type: str, name: str) -> HttpResponse:
-    return HttpResponse(
-        content, content_type=content_type, headers={"Content-Disposition": f'attachment; filename="{name}"'}
-    )
+    return attachment(bytes(statement.pdf), "application/pdf", f"{number}.pdf")
 
 
 @public

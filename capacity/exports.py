@@ -8,7 +8,7 @@ falls among failed requests reads "inf"; what is not known is empty in CSV and n
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isinf
 
 import msgspec
@@ -36,6 +36,17 @@ PEAKS = {
 }
 
 
+def csv_of(rows: Sequence[Mapping[str, Value]], columns: Sequence[str]) -> str:
+    """UTF-8 text with a header line and CRLF ends, as RFC 4180 has it; text like a formula is escaped."""
+    safe = [{name: escaped(value) for name, value in row.items()} for row in rows]
+    return pd.DataFrame(safe, columns=list(columns), dtype=object).to_csv(index=False, lineterminator="\r\n")
+
+
+def json_of(rows: Sequence[Mapping[str, Value]], **beside: object) -> str:
+    """An object with `rows`, the same columns as the CSV, and what stands beside them."""
+    return json.dumps({**beside, "rows": rows}, ensure_ascii=False, allow_nan=False)
+
+
 def as_csv(result: Result) -> str:
     """UTF-8 text with a header line and CRLF ends, as RFC 4180 has it."""
     return cells_frame(result).to_csv(index=False, lineterminator="\r\n")
@@ -46,7 +57,7 @@ def as_json(result: Result) -> str:
     window."""
     rows = [{name: _plain(value) for name, value in row.items()} for row in _rows(result)]
     held = {"batch": msgspec.to_builtins(result.verdict.batch)} if result.verdict.batch else {}
-    return json.dumps({"rows": rows, **held}, ensure_ascii=False, allow_nan=False)
+    return json_of(rows, **held)
 
 
 def cells_frame(result: Result) -> pd.DataFrame:

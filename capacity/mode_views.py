@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,7 +16,8 @@ from benchmarks.queries import CellEvidence, cell_evidence, grids_of, limits_of
 from benchmarks.records.mode_words import WORDS, ModeWords
 from benchmarks.records.modes import Mode
 from capacity import mode_tables
-from capacity.exports import escaped
+from capacity.downloads import table
+from capacity.exports import csv_of, json_of
 from capacity.mode_tables import HEALTH, OWN, Column, Table, Value
 
 MOST_GRIDS = 6
@@ -61,12 +59,8 @@ def workload_modes_file(request: HttpRequest, slug: str, version: int, fmt: str)
     """One row for each class of each measured cell; a column that a mode does not have is empty."""
     workload = _workload(request, slug, version)
     rows = [row for grid in _measured(request, workload) for row in _rows(grid)]
-    if fmt == "json":
-        body, kind = json.dumps({"rows": rows}, ensure_ascii=False, allow_nan=False), "application/json"
-    else:
-        body, kind = _csv(rows), "text/csv; charset=utf-8"
-    name = f"{workload.slug}-v{workload.version}-modes.{fmt}"
-    return HttpResponse(body, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+    body = csv_of(rows, list(rows[0]) if rows else ["grid"]) if fmt == "csv" else json_of(rows)
+    return table(body, fmt, f"{workload.slug}-v{workload.version}-modes")
 
 
 def _workload(request: HttpRequest, slug: str, version: int) -> Workload:
@@ -110,11 +104,3 @@ def _row(grid: Grid, one: mode_tables.Seen, own: tuple[Column, ...]) -> dict[str
         **empty, **mode_tables.plain(one, own), **mode_tables.plain(one, HEALTH),
         "evidence_sha256": one.cell.evidence_sha256,
     }  # fmt: skip
-
-
-def _csv(rows: list[dict[str, Value]]) -> str:
-    file = io.StringIO(newline="")
-    writer = csv.DictWriter(file, list(rows[0]) if rows else ["grid"])
-    writer.writeheader()
-    writer.writerows({name: escaped(value) for name, value in row.items()} for row in rows)
-    return file.getvalue()

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-import pandas as pd
-
-from capacity.exports import Value, escaped
+from capacity.exports import Value, csv_of, json_of
 from capacity.queries import Result, provenance
 
 COLUMNS = (
@@ -17,13 +13,12 @@ COLUMNS = (
 
 def as_csv(result: Result) -> str:
     """UTF-8 text with a header line and CRLF ends; a row for each control, none without a recommended setting."""
-    rows = [{name: escaped(value) for name, value in row.items()} for row in _rows(result)]
-    return pd.DataFrame(rows, columns=COLUMNS, dtype=object).to_csv(index=False, lineterminator="\r\n")
+    return csv_of(_rows(result), COLUMNS)
 
 
 def as_json(result: Result) -> str:
     """An object with `rows`, the same columns as the CSV."""
-    return json.dumps({"rows": _rows(result)}, ensure_ascii=False, allow_nan=False)
+    return json_of(_rows(result))
 
 
 def _rows(result: Result) -> list[dict[str, Value]]:

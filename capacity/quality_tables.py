@@ -6,11 +6,8 @@ requests that both settings were asked, alike but for the marker at the prompt's
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import pandas as pd
 
 from benchmarks import queries
 from benchmarks.engine import expected_words
@@ -24,7 +21,7 @@ from benchmarks.records.mode_words import setting_words
 from benchmarks.records.parquet import WrongSchemaError
 from benchmarks.stats.estimates import Share
 from benchmarks.stats.shares import share
-from capacity.exports import Value, escaped
+from capacity.exports import Value, csv_of, json_of
 from capacity.queries import Provenance, Result, provenance
 
 PAIRS = 20
@@ -275,13 +272,12 @@ def _readable(text: str) -> str:
 
 def as_csv(result: Result, found: Quality) -> str:
     """UTF-8 text with a header line and CRLF ends; a row for each answer, two for each request."""
-    rows = [{name: escaped(value) for name, value in row.items()} for row in _rows(result, found)]
-    return pd.DataFrame(rows, columns=COLUMNS, dtype=object).to_csv(index=False, lineterminator="\r\n")
+    return csv_of(_rows(result, found), COLUMNS)
 
 
 def as_json(result: Result, found: Quality) -> str:
     """An object with `rows`, the same columns as the CSV."""
-    return json.dumps({"rows": _rows(result, found)}, ensure_ascii=False, allow_nan=False)
+    return json_of(_rows(result, found))
 
 
 COLUMNS = (

@@ -10,6 +10,7 @@ from benchmarks.access import EVERYONE, allow, person
 from benchmarks.queries import grids_of
 from benchmarks.records.mode_words import setting_words
 from capacity import quality_tables
+from capacity.downloads import table
 from capacity.quality_tables import Quality
 from capacity.queries import Result, provenance, result_of
 
@@ -36,13 +37,9 @@ def grid_quality(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def grid_quality_file(request: HttpRequest, pk: int, fmt: str) -> HttpResponse:
     result, found = _found(request, pk)
-    if fmt == "csv":
-        body, kind = quality_tables.as_csv(result, found), "text/csv; charset=utf-8"
-    else:
-        body, kind = quality_tables.as_json(result, found), "application/json"
+    body = quality_tables.as_csv(result, found) if fmt == "csv" else quality_tables.as_json(result, found)
     at = f"-at-{found.at}" if found.at else ""
-    name = f"grid-{pk}-quality{at}{'-simulated' if result.facts.simulated else ''}.{fmt}"
-    return HttpResponse(body, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+    return table(body, fmt, f"grid-{pk}-quality{at}", simulated=result.facts.simulated)
 
 
 def _found(request: HttpRequest, pk: int) -> tuple[Result, Quality]:

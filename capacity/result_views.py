@@ -23,7 +23,6 @@ from capacity import (
     behaviour_tables,
     charts,
     confirm_tables,
-    exports,
     mode_tables,
     rubric_tables,
     telemetry_rows,
@@ -102,31 +101,6 @@ def grid_detail(request: HttpRequest, pk: int) -> HttpResponse:
     grid = _grid(request, pk)
     result = result_of(grid)
     return render(request, "capacity/grid_detail.html", _context(result))
-
-
-@allow(EVERYONE)
-@require_safe
-def grid_cells(request: HttpRequest, pk: int, fmt: str) -> HttpResponse:
-    result = result_of(_grid(request, pk))
-    if fmt == "csv":
-        body, kind = exports.as_csv(result), "text/csv; charset=utf-8"
-    else:
-        body, kind = exports.as_json(result), "application/json"
-    name = f"grid-{pk}-cells{'-simulated' if result.facts.simulated else ''}.{fmt}"
-    return HttpResponse(body, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
-
-
-@allow(EVERYONE)
-@require_safe
-def grid_rubric(request: HttpRequest, pk: int, fmt: str) -> HttpResponse:
-    """Diagnosis and rubric as a file."""
-    result = result_of(_grid(request, pk))
-    if fmt == "csv":
-        body, kind = rubric_tables.as_csv(result), "text/csv; charset=utf-8"
-    else:
-        body, kind = rubric_tables.as_json(result), "application/json"
-    name = f"grid-{pk}-rubric{'-simulated' if result.facts.simulated else ''}.{fmt}"
-    return HttpResponse(body, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 def _grid(request: HttpRequest, pk: int) -> Grid:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-import pandas as pd
-
 from capacity.assessment.verdict import Criterion, Grade, Rubric, Verdict
-from capacity.exports import Value, escaped
+from capacity.exports import Value, csv_of, json_of
 from capacity.queries import Result, provenance
 
 TONES = {Grade.COMPLETE: "ok", Grade.NEEDS_REVISION: "warn", Grade.NOT_COMPLETE: "bad"}
@@ -62,13 +59,12 @@ COLUMNS = (
 
 def as_csv(result: Result) -> str:
     """UTF-8 text with a header line and CRLF ends; a row for each diagnosis, then one for each criterion."""
-    rows = [{name: escaped(value) for name, value in row.items()} for row in _rows(result)]
-    return pd.DataFrame(rows, columns=COLUMNS, dtype=object).to_csv(index=False, lineterminator="\r\n")
+    return csv_of(_rows(result), COLUMNS)
 
 
 def as_json(result: Result) -> str:
     """An object with `rows`, the same columns as the CSV."""
-    return json.dumps({"rows": _rows(result)}, ensure_ascii=False, allow_nan=False)
+    return json_of(_rows(result))
 
 
 def _rows(result: Result) -> list[dict[str, Value]]:

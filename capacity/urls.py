@@ -2,13 +2,12 @@
 
 from django.urls import include, path, register_converter
 
-from capacity import behaviour_views as behaviour
 from capacity import compare_views as compare
 from capacity import confirm_views as confirm
 from capacity import decision_views as decision
+from capacity import file_views as files
 from capacity import mode_views as mode
 from capacity import objective_views as objective
-from capacity import policy_views as policy
 from capacity import quality_views as quality
 from capacity import result_views as result
 from capacity import site_views as site
@@ -42,16 +41,16 @@ urlpatterns = [
     path("objectives/<slug:slug>/<int:version>/edit/", objective.objective_edit, name="objective-edit"),
     path("grids/new/", objective.grid_new, name="grid-new"),
     path("grids/<int:pk>/", result.grid_detail, name="grid-detail"),
-    path("grids/<int:pk>/cells.<fmt:fmt>", result.grid_cells, name="grid-cells"),
-    path("grids/<int:pk>/behaviour.<fmt:fmt>", behaviour.grid_behaviour, name="grid-behaviour"),
-    path("grids/<int:pk>/rubric.<fmt:fmt>", result.grid_rubric, name="grid-rubric"),
-    path("grids/<int:pk>/policy.<fmt:fmt>", policy.grid_policy, name="grid-policy"),
+    path("grids/<int:pk>/cells.<fmt:fmt>", files.grid_table, {"part": "cells"}, name="grid-cells"),
+    path("grids/<int:pk>/behaviour.<fmt:fmt>", files.grid_table, {"part": "behaviour"}, name="grid-behaviour"),
+    path("grids/<int:pk>/rubric.<fmt:fmt>", files.grid_table, {"part": "rubric"}, name="grid-rubric"),
+    path("grids/<int:pk>/policy.<fmt:fmt>", files.grid_table, {"part": "policy"}, name="grid-policy"),
     path("grids/<int:pk>/quality/", quality.grid_quality, name="grid-quality"),
     path("grids/<int:pk>/quality.<fmt:fmt>", quality.grid_quality_file, name="grid-quality-file"),
-    path("grids/<int:pk>/checks.<fmt:fmt>", compare.grid_checks, name="grid-checks"),
+    path("grids/<int:pk>/checks.<fmt:fmt>", files.grid_table, {"part": "checks"}, name="grid-checks"),
     path("compare/", compare.compare, name="compare"),
     path("compare.<fmt:fmt>", compare.compare_file, name="compare-file"),
-    path("grids/<int:pk>/queue.<fmt:fmt>", confirm.grid_queue, name="grid-queue"),
+    path("grids/<int:pk>/queue.<fmt:fmt>", files.grid_table, {"part": "queue"}, name="grid-queue"),
     path("grids/<int:pk>/confirm/", confirm.grid_confirm, name="grid-confirm"),
     path("grids/<int:pk>/propose/", decision.grid_propose, name="grid-propose"),
     path("workloads/<slug:slug>/<int:version>/modes/", mode.workload_modes, name="workload-modes"),
