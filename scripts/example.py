@@ -15,13 +15,12 @@ from dataclasses import replace
 from math import ceil, floor
 from pathlib import Path
 
-from scripts.demo import decide_and_state, fresh_home
+from scripts.demo import decide_and_state, to_a_statement
 from scripts.demo_plan import TERMS
 from scripts.journey import Journey, JourneyError, LengthClass, Plan
-from scripts.pages import PageError
 from scripts.run import VERSION, prepare
 from scripts.show import Bar, Steps
-from scripts.stack import Stack, StackError, end_on_signals, free_port
+from scripts.stack import Stack, free_port
 
 PROFILE = "example"
 SETTINGS = (1, 4, 8)
@@ -204,16 +203,7 @@ def example(home: Path) -> list[Path]:
 
 
 def main() -> int:
-    end_on_signals()
-    try:
-        files = example(fresh_home("example"))
-    except KeyboardInterrupt:
-        return 130
-    except (StackError, JourneyError, PageError) as error:
-        print(f"headroom: {error}", file=sys.stderr)
-        return 1
-    print("The verified statement: " + " and ".join(str(file) for file in files))
-    return 0
+    return to_a_statement(example, "example")
 
 
 if __name__ == "__main__":

@@ -15,12 +15,11 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from scripts.demo import decide_and_state, fresh_home
+from scripts.demo import decide_and_state, to_a_statement
 from scripts.journey import Journey, JourneyError, LengthClass, Plan, Row
-from scripts.pages import PageError
 from scripts.run import prepare
 from scripts.show import Bar, Steps
-from scripts.stack import Stack, StackError, end_on_signals, free_port
+from scripts.stack import Stack, free_port
 from tools import tiny_gguf
 
 SLOTS, CONTEXT_TOKENS, THREADS = 4, 2048, "2"
@@ -205,16 +204,7 @@ def real(home: Path) -> list[Path]:
 
 
 def main() -> int:
-    end_on_signals()
-    try:
-        files = real(fresh_home("real"))
-    except KeyboardInterrupt:
-        return 130
-    except (StackError, JourneyError, PageError) as error:
-        print(f"headroom: {error}", file=sys.stderr)
-        return 1
-    print("The verified statement: " + " and ".join(str(file) for file in files))
-    return 0
+    return to_a_statement(real, "real")
 
 
 if __name__ == "__main__":
