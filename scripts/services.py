@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from scripts.stack import free_port
+from scripts.stack import end_on_signals, free_port
 
 POSTGRES = "postgres"
 
@@ -175,10 +175,13 @@ def services() -> Iterator[Services]:
 
 
 def main() -> int:
+    end_on_signals()
     try:
         with services() as running:
             found = {"TEST_DATABASE_URL": running.database_url, "TEST_BROKER_URL": running.broker_url}
             return subprocess.run(sys.argv[1:], env={**os.environ, **found}, check=False).returncode
+    except KeyboardInterrupt:
+        return 130
     except ServiceError as error:
         print(f"Could not run: {error}", file=sys.stderr)
         return 1

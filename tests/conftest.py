@@ -11,6 +11,11 @@ import shutil
 from typing import Any
 
 import pytest
+from hypothesis import settings as hypothesis_settings
+
+# No test asserts a time, and an example takes as long as a busy machine lets it.
+hypothesis_settings.register_profile("headroom", deadline=None)
+hypothesis_settings.load_profile("headroom")
 
 # Processes that a test starts use the product's settings, in the folder that HEADROOM_VAR already names.
 os.environ["DJANGO_SETTINGS_MODULE"] = "capacity.settings"

@@ -64,7 +64,7 @@ def told(record: RequestRecord) -> dict[str, object]:
 
 
 @given(st.lists(RECORDS, max_size=12), st.sampled_from([1, 2, 5, 4096]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_every_field_comes_back_in_whatever_pieces_it_was_taken(records, at_once):
     requests = from_frames([a_header(), *records], at_once=at_once).requests
     assert rows_of(requests) == [told(record) for record in records]

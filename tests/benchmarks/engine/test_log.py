@@ -70,7 +70,7 @@ def test_cut_at_any_byte_the_whole_frames_before_it_stand(raw):
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_flipped_byte_costs_its_frame_and_what_follows_but_nothing_before(raw, data):
     at = data.draw(st.integers(len(MAGIC), len(raw) - 1))
     damaged = bytearray(raw)

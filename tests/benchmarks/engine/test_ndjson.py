@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.engine import sse
@@ -43,7 +43,6 @@ STREAMS = st.lists(
 
 
 @given(STREAMS, st.data())
-@settings(deadline=None)
 def test_any_split_of_any_stream_gives_the_same_lines(raw, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
     assert parse(*[raw[a:b] for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)]) == parse(raw)

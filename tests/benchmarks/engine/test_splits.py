@@ -81,7 +81,7 @@ def kind_after(lines: list[bytes]) -> bytes:
 
 
 @given(sse_streams(), st.data())
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_any_cut_of_any_legal_sse_stream_gives_the_events_that_were_written(written, data):
     raw, events = written
     assert parsed(sse.Parser(), [raw]) == events
@@ -93,7 +93,7 @@ def test_any_cut_of_any_legal_sse_stream_gives_the_events_that_were_written(writ
     st.lists(st.dictionaries(WORDS, WORDS, max_size=2), max_size=5), st.sampled_from([b"\n", b"\r\n", b" \n\n"]),
     st.booleans(), st.data(),
 )  # fmt: skip
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_any_cut_of_any_legal_ndjson_stream_gives_the_lines_that_were_written(objects, end, last_ends, data):
     lines = [json.dumps(o, ensure_ascii=False).encode() for o in objects]
     raw = end.join(lines) + (end if last_ends else b"")
@@ -156,7 +156,7 @@ TRAILERS = st.sampled_from([b"", b"x-trailer: 1\r\n", b"content-type: a\r\nb:\r\
 
 @pytest.mark.parametrize("loop_factory", LOOPS.values(), ids=LOOPS)
 @given(chunks=CHUNKS, trailer=TRAILERS, data=st.data())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_any_cut_of_any_chunked_body_gives_its_content(loop_factory, chunks, trailer, data):
     framed = [(data.draw(SIZES) % len(c)).encode() + b"\r\n" + c + b"\r\n" for c in chunks]
     raw = SSE_HEAD + b"".join(framed) + b"0\r\n" + trailer + b"\r\n"

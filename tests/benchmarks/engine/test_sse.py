@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.engine.sse import Event, Parser
@@ -98,7 +98,6 @@ STREAMS = st.lists(
 
 
 @given(STREAMS, st.data())
-@settings(deadline=None)
 def test_any_split_of_any_stream_gives_the_same_events(raw, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
     chunks = [raw[a:b] for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)]

@@ -101,7 +101,7 @@ def check(found: ClassSummary, pairs: list[tuple[RequestRecord, RequestRecord]])
 
 
 @given(CELLS, st.randoms(use_true_random=False), st.integers(-1, 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_every_number_is_what_its_definition_says_in_whatever_order_the_log_is(requests, dice, miscounted):
     records = [record for tries in requests for record in tries]
     dice.shuffle(records)

@@ -16,8 +16,6 @@ from benchmarks.memory.reading import geometry_of
 from tests.benchmarks.memory.files import DATA, LLAMA_8B, config, gguf_of, public
 
 HEAD = gguf_of("llama", block_count=2, embedding_length=64, attention__head_count=4, attention__head_count_kv=[2, 2])
-UNHURRIED = settings(deadline=None)
-"""On a busy machine one example may take longer than a fifth of a second."""
 FIELDS = sorted(set(Config.__struct_fields__) - {"model_type"})
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-2, 70), st.integers(), st.floats(), st.text(max_size=8),
@@ -85,19 +83,17 @@ def test_code_in_a_file_is_a_text_like_any_other() -> None:
     assert geometry_of(content) == geometry_of(config(**LLAMA_8B))
 
 
-@UNHURRIED
 @given(st.binary(max_size=400))
 def test_any_bytes(content: bytes) -> None:
     usable(content)
 
 
-@UNHURRIED
 @given(st.binary(max_size=300))
 def test_any_bytes_behind_the_mark_of_a_gguf_file(content: bytes) -> None:
     usable(b"GGUF\x03\x00\x00\x00" + content)
 
 
-@settings(UNHURRIED, max_examples=400)
+@settings(max_examples=400)
 @given(st.sampled_from([HEAD]), st.data())
 def test_a_gguf_head_with_bytes_changed_or_cut(head: bytes, data: st.DataObject) -> None:
     changed = bytearray(head)
@@ -106,13 +102,12 @@ def test_a_gguf_head_with_bytes_changed_or_cut(head: bytes, data: st.DataObject)
     usable(bytes(changed[: data.draw(st.integers(0, len(head)))]))
 
 
-@settings(UNHURRIED, max_examples=400)
+@settings(max_examples=400)
 @given(st.sampled_from(sorted([*ATTENTION, *BUILDERS])), st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=25))
 def test_any_fields_of_any_family(model_type: str, fields: dict[str, object]) -> None:
     usable(json.dumps({**LLAMA_8B, **fields, "model_type": model_type}).encode())
 
 
-@UNHURRIED
 @given(
     st.sampled_from(sorted(path.name.removesuffix(".config.json") for path in DATA.glob("*.config.json"))), st.data()
 )
@@ -123,7 +118,6 @@ def test_a_public_file_with_bytes_changed_or_cut(name: str, data: st.DataObject)
     usable(bytes(changed[: data.draw(st.integers(0, len(changed)))]))
 
 
-@UNHURRIED
 @given(st.recursive(st.one_of(st.none(), st.integers(), st.text()), lambda inner: st.dictionaries(st.text(), inner)))
 def test_a_kept_geometry_that_nobody_here_wrote(value: object) -> None:
     with pytest.raises(UnknownGeometryError):

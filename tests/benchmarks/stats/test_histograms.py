@@ -14,7 +14,7 @@ U32 = st.integers(0, 2**32 - 1)
 
 
 @given(st.lists(U32, min_size=1, max_size=300), st.sampled_from([0.01, 0.5, 0.95, 0.99]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_quantile_is_at_most_a_twentieth_of_a_percent_too_high_and_never_too_low(values, q):
     exact = sorted(values)[nearest_rank(len(values), q) - 1]
     found = quantile_us(count(np.array(values, dtype=np.uint32)), q)
@@ -22,13 +22,13 @@ def test_a_quantile_is_at_most_a_twentieth_of_a_percent_too_high_and_never_too_l
 
 
 @given(st.lists(st.integers(0, 4095), min_size=1, max_size=100))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_below_four_milliseconds_it_is_exact(values):
     assert quantile_us(count(np.array(values, dtype=np.uint32)), 0.5) == sorted(values)[(len(values) - 1) // 2]
 
 
 @given(st.lists(U32, max_size=100), st.lists(U32, max_size=100))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_adding_two_is_counting_all(one, other):
     parts = [np.array(values, dtype=np.uint32) for values in (one, other)]
     together = count(np.concatenate(parts))

@@ -42,7 +42,6 @@ def independent(values: np.ndarray, limit_s: float | None = None) -> Pool:
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=200))
-@settings(deadline=None)
 def test_up_to_a_thousand_values_are_kept_to_the_microsecond(us):
     values, counts = unpack(pack(np.array(us, dtype=float) / 1e6))
     assert np.rint(np.repeat(values, counts) * 1e6).tolist() == sorted(us)
@@ -137,7 +136,7 @@ def test_a_burst_of_failures_is_a_correlation_and_constant_times_are_none():
 
 
 @given(REPEATS, st.sampled_from([0.5, 0.95, 0.99]))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_the_pooled_quantile_is_that_of_all_requests_together(repeats, q):
     found = pooled([independent(np.array(values)) for values in repeats], q)
     truth = quantile(np.concatenate([np.array(values) for values in repeats]), q)
@@ -146,7 +145,7 @@ def test_the_pooled_quantile_is_that_of_all_requests_together(repeats, q):
 
 
 @given(REPEATS, st.integers(0, 3_000_000), st.floats(0, 0.95), st.sampled_from([0.5, 0.95]))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_the_gate_and_the_bound_by_requests_are_the_same_statement(repeats, limit_us, r, q):
     limit_s = limit_us / 1e6
     kept = [
@@ -162,7 +161,7 @@ def test_the_gate_and_the_bound_by_requests_are_the_same_statement(repeats, limi
 
 
 @given(REPEATS, st.floats(0, 0.95))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_correlation_never_narrows_and_bounds_stand_in_order(repeats, r):
     kept = [pool(np.array(values), None) for values in repeats]
     free = pooled([msgspec.structs.replace(one, autocorrelation=0.0, inefficiency=1.0) for one in kept], 0.95)

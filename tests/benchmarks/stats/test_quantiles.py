@@ -66,7 +66,7 @@ def test_unknown_values_are_refused(wrong):
     st.lists(st.floats(0, 1e6) | st.just(math.inf), max_size=150),
     st.sampled_from([0.5, 0.9, 0.95, 0.99]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_bounds_are_in_order_and_are_members_of_the_sample(values, q):
     found = quantile(np.array(values), q)
     given_values = [v for v in (found.lower, found.value, found.upper) if v is not None]
@@ -77,7 +77,7 @@ def test_bounds_are_in_order_and_are_members_of_the_sample(values, q):
 
 
 @given(st.integers(1, 400), st.sampled_from([0.5, 0.9, 0.95, 0.99]), st.sampled_from([0.05, 0.01, 0.025]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_bound_covers_with_at_least_its_confidence_and_the_next_lower_rank_does_not(n, q, alpha):
     rank = upper_rank(n, q, alpha)
     if rank is None:
@@ -89,7 +89,7 @@ def test_the_bound_covers_with_at_least_its_confidence_and_the_next_lower_rank_d
 
 
 @given(st.integers(60, 400), st.integers(0, 30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_bound_under_the_limit_is_the_same_statement_as_the_gate(n, misses):
     limit = 1.0
     values = np.array([0.5] * (n - misses) + [2.0] * misses)

@@ -185,7 +185,7 @@ def test_one_setting_holds_by_the_same_law_as_a_gate_at_p95(misses, n, said):
 @given(
     st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.9, 0.95, 0.99])
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_one_observation_shows_is_wrong_no_oftener_than_alpha(pair, attainment):
     hits, n = pair
     said = shown(Observation(setting=1, hits=hits, n=n), attainment, 0.05)

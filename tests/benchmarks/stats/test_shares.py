@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.stats.shares import share
@@ -32,7 +32,6 @@ def test_the_interval_is_wilsons(hits, n, lower, upper):
 
 
 @given(st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-@settings(deadline=None)
 def test_the_value_lies_within_its_interval(pair):
     hits, n = pair
     found = share(hits, n)

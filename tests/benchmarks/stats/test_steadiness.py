@@ -86,7 +86,7 @@ def test_the_slope_is_the_median_of_all_pairs():
     st.lists(st.floats(0, 100, allow_nan=False), max_size=400).map(sorted),
     st.floats(1, 100, allow_nan=False),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_blocks_tile_the_window_and_each_is_full(at, length_s):
     at_s = np.array([t for t in at if t < length_s])
     edges = block_edges(at_s, length_s=length_s)
@@ -98,7 +98,7 @@ def test_blocks_tile_the_window_and_each_is_full(at, length_s):
 
 
 @given(st.integers(0, 10_000), st.floats(0.001, 1000), st.floats(-100, 100))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_verdict_knows_no_unit_and_no_order(seed, scale, shift):
     at_s, values = over(lambda part: 1 + 0.3 * part, noise=0.3, seed=seed)
     mixed = np.random.default_rng(seed).permutation(len(at_s))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.stats.usl import fit
@@ -14,7 +14,6 @@ def law(n: float, per_s: float, sigma: float, kappa: float) -> float:
 
 
 @given(st.floats(0.01, 100), st.floats(0, 0.9), st.floats(0, 0.1))
-@settings(deadline=None)
 def test_what_follows_the_law_is_found_again(per_s, sigma, kappa):
     shape = fit({n: law(n, per_s, sigma, kappa) for n in (1, 2, 4, 8, 16)})
     assert shape.per_s == pytest.approx(per_s, rel=1e-6)

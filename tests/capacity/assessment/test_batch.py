@@ -219,7 +219,7 @@ def test_a_batch_size_without_a_run_is_not_tested_and_keeps_the_rest_from_failin
     assert found.answer == Answer.NOT_TESTED
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     times=st.lists(st.floats(50.0, 5000.0), min_size=2, max_size=6),
     items=st.integers(1, 100_000),

@@ -9,13 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from capacity.assessment.choose import KNEE_SHARE, headroom, judge
+from capacity.assessment.choose import KNEE_SHARE, judge
 from capacity.assessment.facts import GridFacts
+from capacity.assessment.headroom import headroom as measured_headroom
 from capacity.assessment.verdict import Kind, as_json
 from tests.capacity import synthetic as made
 
 # A busy machine draws slowly; that is not a fault of the claim.
-QUIET = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def grid(rows: dict[int, tuple[float, int]], **more: object) -> GridFacts:
@@ -129,7 +130,7 @@ def test_the_stated_rate_is_the_smaller_of_reserves_and_lower_bound(
     facts = grid({2: (0.5, 200)}, asked=asked)
     chosen = judge(facts).chosen
     assert chosen is not None
-    room = headroom(facts, chosen)
+    room = measured_headroom(facts, chosen)
     after = 400.0 * (1 - growth) * (1 - variance) * (1 - loss)
     assert room.after_reserves_per_min == pytest.approx(after)
     assert room.lower_bound_per_min is not None

@@ -149,7 +149,7 @@ def test_a_cell_that_one_grid_lacks_says_which() -> None:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.floats(min_value=0.01, max_value=20), min_size=20, max_size=60))
 def test_a_cell_beside_itself_never_differs_clearly(values: list[float]) -> None:
     same = runs(2, values)

@@ -15,6 +15,7 @@ from benchmarks.stats.quantiles import tail
 from benchmarks.stats.shares import share
 from capacity.assessment import choose, confirm, queueing
 from capacity.assessment.facts import ConfirmFact, GridFacts
+from capacity.assessment.headroom import headroom
 from capacity.assessment.verdict import Answer, Confirmation, Headroom
 from tests.capacity import fixtures_judge as fx
 from tests.capacity import synthetic as made
@@ -242,9 +243,13 @@ def test_no_more_is_stated_than_was_confirmed_and_the_policy_goes_through_the_co
     lines = {line.key: line for line in found.policy}
     assert (lines["queue_cap"].value, lines["client_rate"].number) == ("2", 100.0)
     assert lines["queue_cap"].source == "Confirmed in the open loop of grid 70."
-    unconfirmed = choose.judge(fx.complete(confirmations=()))
     more = choose.judge(fx.complete(confirmations=(fx.confirming(rate_per_min=5000.0),)))
-    assert unconfirmed.headroom == more.headroom
+    assert more.chosen is not None
+    assert more.headroom == headroom(facts, more.chosen)  # what reserves and the lower bound leave
+    unconfirmed = choose.judge(fx.complete(confirmations=()))
+    assert unconfirmed.headroom is not None
+    assert unconfirmed.queue_cap is not None
+    assert unconfirmed.headroom.stated_per_min <= unconfirmed.queue_cap.arrivals_per_min
 
 
 def test_a_confirmed_queue_that_is_longer_than_leaves_the_objective_is_cautioned_against() -> None:

@@ -15,7 +15,7 @@ from capacity.assessment.verdict import Knee
 from tests.capacity import synthetic as made
 
 # A busy machine draws slowly; that is not a fault of the claim.
-QUIET = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def repeated(rows: dict[int, tuple[int, ...]], **more: object) -> GridFacts:

@@ -78,15 +78,17 @@ def test_a_request_may_take_twice_its_slowest_limit(limits: dict[str, ClassLimit
 
 @pytest.mark.parametrize(("tenants", "active"), [(1, 4), (2, 2), (3, 1), (8, 1)])
 def test_a_client_has_an_equal_part_of_the_rate_and_of_the_places(tenants: int, active: int) -> None:
-    """No more may come than the queue is worked out for, which is less than the stated rate here."""
+    """No more is stated, and no more may come, than the queue is worked out for: here less than headroom leaves."""
     verdict = judge(facts(tenants=tenants))
     assert verdict.headroom is not None
     assert verdict.queue_cap is not None
-    assert verdict.queue_cap.arrivals_per_min < verdict.headroom.stated_per_min
+    assert verdict.headroom.stated_per_min == verdict.queue_cap.arrivals_per_min
+    assert verdict.headroom.stated_per_min < min(513, verdict.headroom.lower_bound_per_min or 0)
+    assert "so no more is stated" in verdict.headroom.words
     found = {line.key: line for line in verdict.policy}
     assert found["client_active"].number == active
     assert found["client_rate"].number == pytest.approx(verdict.queue_cap.arrivals_per_min / tenants)
-    assert "below the stated one" in found["client_rate"].source
+    assert "less than headroom leaves" in found["client_rate"].source
 
 
 def test_a_batch_has_a_lane_with_its_window_and_checkpoints_of_a_minutes_work() -> None:

@@ -32,7 +32,7 @@ def test_classes_combine_by_the_time_each_takes(
 
 
 # A busy machine draws slowly; that is not a fault of the claim.
-@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(rates=st.lists(RATES, min_size=1, max_size=5), weights=st.lists(st.floats(0.1, 10), min_size=5, max_size=5))
 def test_the_mix_is_never_faster_than_its_fastest_class_nor_slower_than_its_slowest(
     rates: list[float], weights: list[float]

@@ -22,7 +22,7 @@ from tests.capacity import fixtures_judge as fx
 from tests.capacity import synthetic as made
 from tests.capacity.assessment import probes
 
-QUIET = settings(deadline=None, derandomize=True, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(derandomize=True, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 Make = Callable[[], GridFacts]
 SLOW = {1: (1.2, 300), 2: (1.3, 540), 4: (1.4, 900), 8: (2.0, 930)}
 

@@ -97,7 +97,7 @@ def grids(draw: st.DrawFn) -> GridFacts:
 
 # A busy machine draws slowly; that is not a fault of the claim.
 @settings(
-    deadline=None, derandomize=True, max_examples=30,
+    derandomize=True, max_examples=30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )  # fmt: skip
 @given(facts=grids())

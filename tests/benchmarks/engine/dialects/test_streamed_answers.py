@@ -177,7 +177,7 @@ def test_a_stream_where_a_body_was_due_is_malformed():
 
 
 @given(st.sampled_from([row for row in STREAMS if row[2] != [ENDLESS_NEST]]), st.data())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_any_split_of_any_stream_gives_the_same_answer(row, data):
     _, name, payloads, outcome, _ = row
     raw = b"".join(reads(name, payloads))
@@ -204,7 +204,7 @@ JSONS = st.recursive(
 
 
 @given(st.sampled_from(sorted(DIALECTS)), st.lists(JSONS, max_size=3))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_whatever_json_comes_an_answer_has_one_outcome_and_words_for_it(name, payloads):
     answer = heard(name, *reads(name, payloads))
     assert bool(answer.outcome() is Outcome.OK) != bool(answer.detail)

@@ -34,7 +34,7 @@ DRAWN = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(DRAWN, st.floats(0, 20), st.floats(0, 20), st.integers(0, 2**32))
 def test_times_ascend_below_the_horizon_and_a_longer_horizon_begins_with_the_shorter_one(arrivals, one_s, more_s, seed):
     short, long = offsets_ns(arrivals, one_s, seed), offsets_ns(arrivals, one_s + more_s, seed)
