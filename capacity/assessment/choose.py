@@ -152,8 +152,8 @@ def rubric_at(facts: GridFacts, verdict: Verdict, setting: int | None) -> Rubric
 
 
 def headroom(facts: GridFacts, chosen: SettingRow) -> Headroom:
-    """What may be stated of a setting: after its reserves, and no more than was confirmed. Raises ValueError when nothing
-    was measured."""
+    """What may be stated of a setting: after its reserves, no more than was confirmed, or than its queue
+    holds. Raises ValueError when nothing was measured."""
     return _roomed(facts, chosen)[0]
 
 
@@ -168,7 +168,7 @@ def _roomed(facts: GridFacts, chosen: SettingRow) -> tuple[Headroom, QueueCap | 
     room = measured_headroom(facts, chosen)
     cap = queueing.queue_cap(facts, chosen, room)
     confirmed = confirm.confirmation(facts, chosen, room, cap)
-    return as_confirmed(room, confirmed), cap, confirmed
+    return as_confirmed(room, confirmed, cap), cap, confirmed
 
 
 def _graded(
@@ -213,7 +213,7 @@ def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, foun
         confirmation=confirmed,
         policy=policy.policy(facts, chosen, room, cap, rollback_words, confirmed, rollback) if chosen and room else (),
         knee=found,
-        outside=outside.outside(facts, rows, chosen, room, confirmed, cap) if chosen and room else (),
+        outside=outside.outside(facts, rows, chosen, room, confirmed) if chosen and room else (),
     )
 
 

@@ -9,7 +9,14 @@ from msgspec.structs import replace
 from capacity.assessment import words
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.knee import by_repeat
-from capacity.assessment.verdict import Answer, Confirmation, Headroom, Reserve, SettingRow
+from capacity.assessment.verdict import (
+    Answer,
+    Confirmation,
+    Headroom,
+    QueueCap,
+    Reserve,
+    SettingRow,
+)
 
 
 def headroom(facts: GridFacts, chosen: SettingRow) -> Headroom:
@@ -36,13 +43,20 @@ def headroom(facts: GridFacts, chosen: SettingRow) -> Headroom:
     )
 
 
-def as_confirmed(room: Headroom, confirmed: Confirmation | None) -> Headroom:
-    """Never more than the rate that an open loop confirmed: what users feel at more was not measured."""
-    rate = confirmed.rate_per_min if confirmed is not None and confirmed.answer == Answer.HOLDS else None
-    if rate is None or rate >= room.stated_per_min:
+def as_confirmed(room: Headroom, confirmed: Confirmation | None, cap: QueueCap | None) -> Headroom:
+    """Never more than the rate that an open loop confirmed: what users feel at more was not measured. Before one did, never
+    more than the queue is worked out for."""
+    if confirmed is not None and confirmed.answer == Answer.HOLDS and confirmed.rate_per_min is not None:
+        rate, whence = confirmed.rate_per_min, "The rate confirmed in the open loop"
+        why = f"Confirmed in an open loop are {rate:.1f} a minute"
+    elif cap is not None and cap.cap is not None:
+        rate, whence = cap.arrivals_per_min, "The rate that the queue cap is worked out for, less than headroom leaves"
+        why = f"Its queue holds {rate:.1f} a minute"
+    else:
         return room
-    limited = f"{room.words} Confirmed in an open loop are {rate:.1f} a minute, so no more is stated."
-    return replace(room, stated_per_min=rate, words=limited)
+    if rate >= room.stated_per_min:
+        return room
+    return replace(room, stated_per_min=rate, words=f"{room.words} {why}, so no more is stated.", whence=whence)
 
 
 def variance(facts: GridFacts, chosen: SettingRow) -> Reserve:

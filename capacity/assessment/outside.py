@@ -7,12 +7,11 @@ from math import floor
 
 from capacity.assessment import words
 from capacity.assessment.facts import GridFacts
-from capacity.assessment.verdict import Answer, Confirmation, Headroom, NotMeasured, QueueCap, SettingRow
+from capacity.assessment.verdict import Answer, Confirmation, Headroom, NotMeasured, SettingRow
 
 
 def outside(
     facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow, room: Headroom, confirmed: Confirmation | None,
-    cap: QueueCap | None = None,
 ) -> tuple[NotMeasured, ...]:  # fmt: skip
     """Settings between and above those measured, lengths, and rates; each with the grid that would measure it."""
     measured = [row.setting for row in rows if row.cells]
@@ -20,7 +19,7 @@ def outside(
         *_between(measured, chosen.setting),
         _above(max(measured), chosen.setting),
         *_lengths(facts),
-        _rate(room, confirmed, cap),
+        _rate(room, confirmed),
     )
 
 
@@ -103,14 +102,14 @@ def _lengths(facts: GridFacts) -> list[NotMeasured]:
     return found
 
 
-def _rate(room: Headroom, confirmed: Confirmation | None, cap: QueueCap | None) -> NotMeasured:
+def _rate(room: Headroom, confirmed: Confirmation | None) -> NotMeasured:
     if confirmed is not None and confirmed.answer == Answer.HOLDS and confirmed.rate_per_min is not None:
         rate = confirmed.rate_per_min
         return NotMeasured(
             key="rate", sentence=f"More than {rate:.1f} arrivals a minute: not measured.", mode="open",
             offer="Measure a higher rate in an open loop", settings=(max(1, floor(rate * 1.25)),),
         )  # fmt: skip
-    stated = room.stated_per_min if cap is None or cap.cap is None else min(room.stated_per_min, cap.arrivals_per_min)
+    stated = room.stated_per_min
     return NotMeasured(
         key="rate",
         sentence="Requests that arrive at their own times, at any rate: not measured. These cells kept a number in flight.",

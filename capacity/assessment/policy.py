@@ -39,7 +39,7 @@ def policy(
         _confirmed_queue(confirmed) or _queue(cap),
         *_tokens(facts, chosen),
         _duration(facts),
-        *_per_client(facts, chosen, *_sustained(room, cap, confirmed)),
+        *_per_client(facts, chosen, room),
         *_batch(facts, chosen, room),
         _overload(chosen, cap),
         _retry(facts),
@@ -167,25 +167,15 @@ def _end_to_end_s(of_class: ClassLimits, output: float | None) -> float | None:
 # --- for whom --------------------------------------------------------------------------------------------------------
 
 
-def _sustained(room: Headroom, cap: QueueCap | None, confirmed: Confirmation | None) -> tuple[float, str]:
-    """Arrivals a minute that may come in all, and what they are: never more than the queue was confirmed or worked out for."""
-    rates = [(room.stated_per_min, "The stated rate, after headroom")]
-    if confirmed is not None and confirmed.answer == Answer.HOLDS and confirmed.rate_per_min is not None:
-        rates.append((confirmed.rate_per_min, "The rate confirmed in the open loop"))
-    elif cap is not None and cap.cap is not None:
-        rates.append((cap.arrivals_per_min, "The rate that the queue cap is worked out for, below the stated one"))
-    return min(rates, key=lambda one: one[0])
-
-
-def _per_client(facts: GridFacts, chosen: SettingRow, rate_in_all: float, whence: str) -> tuple[PolicyLine, ...]:
+def _per_client(facts: GridFacts, chosen: SettingRow, room: Headroom) -> tuple[PolicyLine, ...]:
     tenants = max(facts.terms.tenants, 1)
-    rate, active = rate_in_all / tenants, max(1, chosen.setting // tenants)
+    rate, active = room.stated_per_min / tenants, max(1, chosen.setting // tenants)
     each = "One tenant is declared, so this is the whole." if tenants == 1 else f"An equal part of {tenants} tenants."
     limit = "Beyond it: 429 with Retry-After."
     return (
         PolicyLine(
             key="client_rate", title="Rate of one client", value=f"{rate:.1f} a minute", words=f"{each} {limit}",
-            source=f"{whence}, by the tenants of the objective.", number=rate, unit="requests a minute",
+            source=f"{room.whence}, by the tenants of the objective.", number=rate, unit="requests a minute",
         ),
         PolicyLine(
             key="client_active", title="Active requests of one client", value=str(active), words=f"{each} {limit}",

@@ -195,7 +195,8 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
-    """stated = min(measured x product of (1 - reserve), lower bound), requests a minute."""
+    """stated = min(measured x product of (1 - reserve), lower bound), requests a minute; less where less was confirmed or
+    its queue holds less. `whence` names the one that decides."""
 
     measured_per_min: float
     after_reserves_per_min: float
@@ -203,6 +204,7 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     stated_per_min: float
     reserves: tuple[Reserve, ...]
     words: str
+    whence: str = "The stated rate, after headroom"
 
     @property
     def kept(self) -> str:
