@@ -14,8 +14,8 @@ from benchmarks import probe_tables
 from benchmarks.engine.verdicts import Figure, words_of
 from benchmarks.probe_tables import Line
 from benchmarks.queries import CellEvidence
-from capacity.exports import Value, csv_of, json_of
-from capacity.queries import Provenance, Result, provenance
+from capacity.exports import WHERE, Value, csv_of, json_of, where
+from capacity.queries import Result
 
 SHOWN_FIGURES = 6
 """On the result page; all of them are on the probe's own page and in the files."""
@@ -67,27 +67,25 @@ def as_json(result: Result) -> str:
 
 
 COLUMNS = (
-    "grid", "grid_name", "simulated", "hardware", "runtime", "model", "room", "power", "date", "cell", "probe", "repeat",
+    *WHERE, "cell", "probe", "repeat",
     "setting", "status", "reason", "started_at", "finished_at", "verdict", "verdict_words", "verdict_reasons", "figure",
     "value", "unit", "n", "parameters", "evidence_sha256",
 )  # fmt: skip
 
 
 def _rows(result: Result) -> list[dict[str, Value]]:
-    found = provenance(result.evidence)
+    head = where(result)
     rows = []
     for cell in result.evidence.probes:
         figures: list[tuple[str | None, Figure | None]] = list(cell.verdict.figures.items()) if cell.verdict else []
-        rows += [_row(result, found, cell, name, figure) for name, figure in figures or [(None, None)]]
+        rows += [_row(head, cell, name, figure) for name, figure in figures or [(None, None)]]
     return rows
 
 
-def _row(
-    result: Result, found: Provenance, cell: CellEvidence, name: str | None, figure: Figure | None
-) -> dict[str, Value]:
-    grid, verdict = result.evidence.grid, cell.verdict
+def _row(head: tuple[Value, ...], cell: CellEvidence, name: str | None, figure: Figure | None) -> dict[str, Value]:
+    verdict = cell.verdict
     values: tuple[Value, ...] = (
-        grid.pk, grid.name, found.simulated, found.hardware, found.runtime, found.model, found.room, found.power, found.date,
+        *head,
         cell.cell_id, cell.probe, cell.repeat, cell.setting, cell.status, cell.reason,
         cell.started_at.isoformat() if cell.started_at else None, cell.finished_at.isoformat() if cell.finished_at else None,
         verdict.verdict if verdict else None, words_of(verdict) if verdict else None,

@@ -9,11 +9,11 @@ from capacity.assessment.confirm import predicted_right
 from capacity.assessment.latency import seconds
 from capacity.assessment.queue_words import percent
 from capacity.assessment.verdict import Answer, Confirmation
-from capacity.exports import Value, csv_of, json_of
-from capacity.queries import Result, provenance
+from capacity.exports import WHERE, Value, csv_of, json_of, where
+from capacity.queries import Result
 
 COLUMNS = (
-    "grid", "grid_name", "simulated", "hardware", "runtime", "model", "room", "power", "date", "method_version", "setting",
+    *WHERE, "method_version", "setting",
     "arrivals_per_min", "cap", "recommended", "refused_share", "refused_lower", "refused_upper", "waiting_mean_s",
     "waiting_mean_lower_s", "waiting_mean_upper_s", "waiting_p95_s", "waiting_p95_lower_s", "waiting_p95_upper_s", "holds",
 )  # fmt: skip
@@ -110,15 +110,14 @@ def as_json(result: Result) -> str:
 
 
 def _rows(result: Result) -> list[dict[str, Value]]:
-    found, grid, verdict = provenance(result.evidence), result.evidence.grid, result.verdict
+    head, verdict = where(result), result.verdict
     cap = verdict.queue_cap
     if cap is None:
         return []
     rows = []
     for row in cap.rows:
         values: tuple[Value, ...] = (
-            grid.pk, grid.name, found.simulated, found.hardware, found.runtime, found.model, found.room, found.power,
-            found.date, verdict.method_version, cap.active, cap.arrivals_per_min, row.cap,
+            *head, verdict.method_version, cap.active, cap.arrivals_per_min, row.cap,
             row.cap == cap.cap, *_ends(row.refused), *_ends(row.waiting_mean_s), *_ends(row.waiting_p95_s), row.holds,
         )  # fmt: skip
         rows.append(dict(zip(COLUMNS, values, strict=True)))

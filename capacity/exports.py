@@ -21,7 +21,7 @@ from benchmarks.records import modes
 from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
 from capacity import mode_tables, times_table
-from capacity.queries import Provenance, Result, provenance
+from capacity.queries import Result, provenance
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 Value = str | float | int | bool | None
@@ -34,6 +34,18 @@ PEAKS = {
     "runtime_running": "runtime_running_peak",
     "runtime_waiting": "runtime_waiting_peak",
 }
+
+
+WHERE = ("grid", "grid_name", "simulated", "hardware", "runtime", "model", "room", "power", "date")
+"""What stands first in each row of each table of a grid."""
+
+
+def where(result: Result) -> tuple[Value, ...]:
+    """The values of WHERE."""
+    grid, found = result.evidence.grid, provenance(result.evidence)
+    return (
+        grid.pk, grid.name, found.simulated, found.hardware, found.runtime, found.model, found.room, found.power, found.date,
+    )  # fmt: skip
 
 
 def csv_of(rows: Sequence[Mapping[str, Value]], columns: Sequence[str]) -> str:
@@ -76,26 +88,17 @@ def _plain(value: Value) -> Value:
 
 
 def _rows(result: Result) -> list[dict[str, Value]]:
-    found = provenance(result.evidence)
+    head = dict(zip(WHERE, where(result), strict=True))
     rows = []
     for cell in result.evidence.cells:
         parts: tuple[ClassSummary | None, ...] = cell.summary.classes if cell.summary else (None,)
-        rows += [_row(result, found, cell, part) for part in parts]
+        rows += [head | _row(result, cell, part) for part in parts]
     return rows
 
 
-def _row(result: Result, found: Provenance, cell: CellEvidence, part: ClassSummary | None) -> dict[str, Value]:
+def _row(result: Result, cell: CellEvidence, part: ClassSummary | None) -> dict[str, Value]:
     grid = result.evidence.grid
     return {
-        "grid": grid.pk,
-        "grid_name": grid.name,
-        "simulated": found.simulated,
-        "hardware": found.hardware,
-        "runtime": found.runtime,
-        "model": found.model,
-        "room": found.room,
-        "power": found.power,
-        "date": found.date,
         "cell": cell.cell_id,
         "mode": grid.mode,
         "setting": cell.setting,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from capacity.exports import Value, csv_of, json_of
-from capacity.queries import Result, provenance
+from capacity.exports import WHERE, Value, csv_of, json_of, where
+from capacity.queries import Result
 
 COLUMNS = (
-    "grid", "grid_name", "simulated", "hardware", "runtime", "model", "room", "power", "date", "method_version", "setting",
+    *WHERE, "method_version", "setting",
     "control", "title", "value", "number", "unit", "words", "source",
 )  # fmt: skip
 
@@ -22,12 +22,11 @@ def as_json(result: Result) -> str:
 
 
 def _rows(result: Result) -> list[dict[str, Value]]:
-    found, grid, verdict = provenance(result.evidence), result.evidence.grid, result.verdict
+    head, verdict = where(result), result.verdict
     rows = []
     for line in verdict.policy:
         values: tuple[Value, ...] = (
-            grid.pk, grid.name, found.simulated, found.hardware, found.runtime, found.model, found.room, found.power,
-            found.date, verdict.method_version, verdict.recommended, line.key, line.title, line.value, line.number,
+            *head, verdict.method_version, verdict.recommended, line.key, line.title, line.value, line.number,
             line.unit, line.words, line.source,
         )  # fmt: skip
         rows.append(dict(zip(COLUMNS, values, strict=True)))

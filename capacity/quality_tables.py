@@ -21,8 +21,8 @@ from benchmarks.records.mode_words import setting_words
 from benchmarks.records.parquet import WrongSchemaError
 from benchmarks.stats.estimates import Share
 from benchmarks.stats.shares import share
-from capacity.exports import Value, csv_of, json_of
-from capacity.queries import Provenance, Result, provenance
+from capacity.exports import WHERE, Value, csv_of, json_of, where
+from capacity.queries import Result
 
 PAIRS = 20
 MOST_CELLS = 4
@@ -281,7 +281,7 @@ def as_json(result: Result, found: Quality) -> str:
 
 
 COLUMNS = (
-    "grid", "grid_name", "simulated", "hardware", "runtime", "model", "room", "power", "date", "class_name", "request_number",
+    *WHERE, "class_name", "request_number",
     "setting", "cell", "repeat", "attempt", "phase", "outcome", "detail", "prompt_tokens", "asked_output_tokens",
     "output_tokens", "task", "valid", "validator_words", "validity_by_construction", "same_answer", "answer",
     "answer_characters", "answer_sha256", "prompt", "prompt_characters", "evidence_sha256",
@@ -289,15 +289,15 @@ COLUMNS = (
 
 
 def _rows(result: Result, found: Quality) -> list[dict[str, Value]]:
-    where = provenance(result.evidence)
-    return [_row(result, where, pair, side) for pair in found.pairs for side in (pair.left, pair.right)]
+    head = where(result)
+    return [_row(head, pair, side) for pair in found.pairs for side in (pair.left, pair.right)]
 
 
-def _row(result: Result, where: Provenance, pair: Pair, side: Side) -> dict[str, Value]:
-    grid, cell, kept = result.evidence.grid, side.cell, side.kept
+def _row(head: tuple[Value, ...], pair: Pair, side: Side) -> dict[str, Value]:
+    cell, kept = side.cell, side.kept
     text = kept.text
     values: tuple[Value, ...] = (
-        grid.pk, grid.name, where.simulated, where.hardware, where.runtime, where.model, where.room, where.power, where.date,
+        *head,
         pair.label, kept.number, cell.setting, cell.cell_id, cell.repeat, text.attempt, str(kept.phase), str(kept.outcome),
         kept.detail, kept.prompt_tokens, kept.asked_output_tokens, kept.output_tokens, kept.task, kept.valid,
         kept.verdict_words, expected_words.by_construction(kept.task), pair.same, text.answer, text.answer_characters,

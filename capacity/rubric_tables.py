@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from capacity.assessment.verdict import Criterion, Grade, Rubric, Verdict
-from capacity.exports import Value, csv_of, json_of
-from capacity.queries import Result, provenance
+from capacity.exports import WHERE, Value, csv_of, json_of, where
+from capacity.queries import Result
 
 TONES = {Grade.COMPLETE: "ok", Grade.NEEDS_REVISION: "warn", Grade.NOT_COMPLETE: "bad"}
 
@@ -52,7 +52,7 @@ def _band(graded: Rubric, grade: Grade, rule: str, ticks: tuple[Criterion, ...])
 
 
 COLUMNS = (
-    "grid", "grid_name", "simulated", "hardware", "runtime", "model", "room", "power", "date", "method_version", "setting",
+    *WHERE, "method_version", "setting",
     "grade", "part", "key", "title", "answer", "evidence", "remedy", "next", "cells",
 )  # fmt: skip
 
@@ -68,7 +68,7 @@ def as_json(result: Result) -> str:
 
 
 def _rows(result: Result) -> list[dict[str, Value]]:
-    found, grid, verdict = provenance(result.evidence), result.evidence.grid, result.verdict
+    verdict = result.verdict
     told: list[tuple[Value, ...]] = [
         (
             "diagnosis",
@@ -87,7 +87,7 @@ def _rows(result: Result) -> list[dict[str, Value]]:
         for one in verdict.rubric.criteria
     ]
     head: tuple[Value, ...] = (
-        grid.pk, grid.name, found.simulated, found.hardware, found.runtime, found.model, found.room, found.power, found.date,
+        *where(result),
         verdict.method_version, verdict.recommended, verdict.grade,
     )  # fmt: skip
     return [dict(zip(COLUMNS, (*head, *row), strict=True)) for row in told]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from capacity.assessment.verdict import Answer, Check
-from capacity.exports import Value, csv_of, json_of
-from capacity.queries import Result, provenance
+from capacity.exports import WHERE, Value, csv_of, json_of, where
+from capacity.queries import Result
 
 OPEN_UP_TO = 12
 """A longer table is folded."""
 TONES = {Answer.HOLDS: "ok", Answer.FAILS: "bad", Answer.NOT_TESTED: "warn"}
 COLUMNS = (
-    "grid", "grid_name", "simulated", "hardware", "runtime", "model", "room", "power", "date", "method_version", "setting",
+    *WHERE, "method_version", "setting",
     "check", "title", "answer", "evidence", "remedy", "cells",
 )  # fmt: skip
 
@@ -63,12 +63,11 @@ def as_json(result: Result) -> str:
 
 
 def _rows(result: Result) -> list[dict[str, Value]]:
-    found, grid = provenance(result.evidence), result.evidence.grid
+    head = where(result)
     rows = []
     for setting, check in _pairs(result):
         values: tuple[Value, ...] = (
-            grid.pk, grid.name, found.simulated, found.hardware, found.runtime, found.model, found.room, found.power,
-            found.date, result.verdict.method_version, setting, check.key, check.title, check.answer.value, check.evidence,
+            *head, result.verdict.method_version, setting, check.key, check.title, check.answer.value, check.evidence,
             check.remedy, " ".join(str(cell) for cell in check.cells),
         )  # fmt: skip
         rows.append(dict(zip(COLUMNS, values, strict=True)))

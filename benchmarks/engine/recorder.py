@@ -107,7 +107,7 @@ class Recorder:
         for place, record in enumerate(exchange.records()):
             self._writer.append(record)
             self._note(record, exchange, slot_wait_ns)
-            if (record.index if record.turn is None else number_of(record, self._turns)) in self._sampled:
+            if number_of(record, self._turns) in self._sampled:
                 self._keep(exchange, place, record)
 
     def _keep(self, exchange: Exchange, place: int, record: RequestRecord) -> None:
