@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from django.urls import reverse
 
 from benchmarks import offered
@@ -15,7 +14,7 @@ from benchmarks.records.modes import ClosedTerms, OpenTerms
 from capacity import objectives
 from capacity.grid_plans import Wish, plan_of
 from tests.capacity import stored
-from tests.factories import CLASSES, make_grid, make_hardware, make_runtime, make_team, make_user, make_workload
+from tests.factories import CLASSES, make_grid, make_hardware, make_runtime, make_user, make_workload
 
 pytestmark = pytest.mark.django_db
 ENDPOINT = "http://127.0.0.1:8081"
@@ -27,19 +26,6 @@ OFFER = {
     "warnings": ["Its KV is odd."],
 }
 UNIFIED = "No slot count is given (-np)"
-
-
-@pytest.fixture
-def team() -> Team:
-    return make_team()
-
-
-@pytest.fixture
-def operator(team: Team, client: Client) -> User:
-    person = make_user(team, "operator")
-    make_user(team, "host_owner")
-    client.force_login(person)
-    return person
 
 
 def host(team: Team) -> Hardware:

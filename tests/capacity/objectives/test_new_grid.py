@@ -21,19 +21,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def team() -> Team:
-    return make_team()
-
-
-@pytest.fixture
-def operator(team: Team, client: Client) -> User:
-    person = make_user(team, "operator")
-    make_user(team, "host_owner")
-    client.force_login(person)
-    return person
-
-
-@pytest.fixture
 def form(team: Team, operator: User) -> dict[str, Any]:
     limits = [objectives.ClassValues(name, 4.0) for name in CLASSES]
     objective = objectives.set_objective(team=team, by=operator, slug="chat", values={"name": "Chat"}, classes=limits)

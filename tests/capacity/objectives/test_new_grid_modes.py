@@ -26,7 +26,7 @@ from capacity import objectives
 from capacity.grid_plans import Tick, plan_of
 from capacity.mode_forms import DEFAULTS
 from tests.capacity.objectives.test_new_grid import page, wish
-from tests.factories import CLASSES, make_grid, make_hardware, make_runtime, make_team, make_user, make_workload
+from tests.factories import CLASSES, make_grid, make_hardware, make_runtime, make_workload
 
 pytestmark = pytest.mark.django_db
 
@@ -37,19 +37,6 @@ MICRO = {
 }  # fmt: skip
 STATIC = {"mode": "static", "setting_values": ["4", "8"], "items": "500", "beside": "2", "tries": "3"}
 SEARCH = {"mode": "search", "setting_values": ["1", "32"], "most_cells": "30"}
-
-
-@pytest.fixture
-def team() -> Team:
-    return make_team()
-
-
-@pytest.fixture
-def operator(team: Team, client: Client) -> User:
-    person = make_user(team, "operator")
-    make_user(team, "host_owner")
-    client.force_login(person)
-    return person
 
 
 @pytest.fixture

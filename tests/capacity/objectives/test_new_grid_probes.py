@@ -12,11 +12,11 @@ from benchmarks.engine.probe_plan import BY_NAME, Cancellation, Fairness, Idle, 
 from benchmarks.models import Grid, Team
 from benchmarks.records import probes
 from capacity.probe_forms import PARAMETERS, ProbesForm, from_kept, probes_typed
-from tests.capacity.objectives.test_new_grid import form, operator, page, team
+from tests.capacity.objectives.test_new_grid import form, page
 from tests.factories import make_grid, make_hardware, make_runtime, make_user
 
 pytestmark = pytest.mark.django_db
-__all__ = ["form", "operator", "team"]
+__all__ = ["form"]
 
 
 def test_every_parameter_of_the_form_is_one_of_its_probe() -> None:

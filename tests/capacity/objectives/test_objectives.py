@@ -14,22 +14,10 @@ from benchmarks.models import Team
 from capacity import objectives
 from capacity.forms import ObjectiveForm
 from capacity.models import Objective
-from tests.factories import make_grid, make_hardware, make_runtime, make_team, make_user
+from tests.factories import make_grid, make_hardware, make_runtime
 
 pytestmark = pytest.mark.django_db
 SHORT = objectives.ClassValues("short", 4.0, 2.0)
-
-
-@pytest.fixture
-def team() -> Team:
-    return make_team()
-
-
-@pytest.fixture
-def operator(team: Team, client: Client) -> User:
-    person = make_user(team, "operator")
-    client.force_login(person)
-    return person
 
 
 def page(response: Any) -> str:

@@ -18,7 +18,7 @@ from capacity import objectives
 from capacity.models import Objective
 from capacity.terms_forms import TermsForm
 from tests.capacity.objectives.test_objectives import SHORT, objective_form, page
-from tests.factories import CLASSES, make_grid, make_hardware, make_runtime, make_team, make_user, make_workload
+from tests.factories import CLASSES, make_grid, make_hardware, make_runtime, make_workload
 
 pytestmark = pytest.mark.django_db
 BACKOFF = RetryPolicy(
@@ -45,18 +45,6 @@ TYPED: dict[str, Any] = {
     "batch_days": ["0", "1", "2", "3", "6"], "batch_power_expected": "generator", "batch_outage_s": "1800",
     "published": "Supports 50 users",
 }  # fmt: skip
-
-
-@pytest.fixture
-def team() -> Team:
-    return make_team()
-
-
-@pytest.fixture
-def operator(team: Team, client: Client) -> User:
-    person = make_user(team, "operator")
-    client.force_login(person)
-    return person
 
 
 def test_an_objective_without_terms_has_the_digest_that_it_had_before_there_were_any(
