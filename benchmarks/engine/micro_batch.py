@@ -26,7 +26,7 @@ from benchmarks.engine.terms import BatchRecord
 from benchmarks.engine.wire import Slot
 
 NS_PER_MS = 1_000_000
-CLOSED_EARLY_NS = 5 * NS_PER_MS  # an alarm may wake late beside others' work; at most a tenth of the longest wait
+CLOSED_EARLY_NS = 5 * NS_PER_MS  # an alarm may wake late beside others' work; at most a quarter of the longest wait
 
 
 class Gatherer:
@@ -37,7 +37,7 @@ class Gatherer:
             raise ValueError("a micro-batch holds at least one item and waits no negative time")
         self._max_items = max_items
         self._max_wait_ns = max_wait_ns
-        self._close_after_ns = max_wait_ns - min(CLOSED_EARLY_NS, max_wait_ns // 10)
+        self._close_after_ns = max_wait_ns - min(CLOSED_EARLY_NS, max_wait_ns // 4)
         self._held: list[Due] = []
         self._last_two_ns: deque[int] = deque(maxlen=2)
 

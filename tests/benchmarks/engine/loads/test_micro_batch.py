@@ -88,7 +88,7 @@ def test_at_low_traffic_an_arrival_goes_at_once(before_ms, idle, held):
     assert (len(sent), gatherer.due_ns is not None) == ((0, True) if held else (1, False))
 
 
-@pytest.mark.parametrize(("max_wait_ms", "close_after_ms"), [(100, 95), (30, 27), (10, 9), (5, 4.5), (0, 0)])
+@pytest.mark.parametrize(("max_wait_ms", "close_after_ms"), [(100, 95), (30, 25), (20, 15), (10, 7.5), (4, 3), (0, 0)])
 def test_what_is_held_goes_a_little_before_the_longest_wait_of_its_first_arrival(max_wait_ms, close_after_ms):
     gatherer = Gatherer(max_items=3, max_wait_ns=max_wait_ms * MS)
     for _ in range(2):
