@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from benchmarks.engine.probe_plan import Fairness, Overload, Recovery
 from benchmarks.engine.verdicts import NOT_JUDGED, Figure, ProbeVerdict, words_of
+from benchmarks.stats.quantiles import needed_for_bound, smallest_sample
 from capacity.assessment import beside, words
 from capacity.assessment.facts import GridFacts, ProbeFact
 from capacity.assessment.verdict import Answer, Gate, Stage
@@ -26,6 +27,8 @@ PROBE_NAMES = {
     "recovery": "recovery",
     "limits": "limits",
 }
+LEAST, PROVED = smallest_sample(0.95), needed_for_bound(0.95, 0)
+"""Requests below which a sample has no p95 of its own, and below which none proves that p95 is under anything."""
 SHORT_BESIDE = "short_beside"  # as the fairness probe calls its short requests beside long ones
 Said = tuple[Answer, str]
 _WORST_FIRST = (Answer.FAILS, Answer.HOLDS, Answer.NOT_TESTED)
@@ -80,11 +83,25 @@ def _fair(facts: GridFacts, setting: int, fact: ProbeFact, found: ProbeVerdict) 
         told = f"{refused} short requests beside long ones were refused, not delayed{clients}: more than is let in."
         return Answer.NOT_TESTED, f"{told} Probe it with fewer."
     unfair = found.verdict == "unfair" or (ratio.value is not None and ratio.value > limit)
+    needed, counted = LEAST if unfair else PROVED, _timed(found)
+    if ratio.value is not None and counted < needed:
+        return Answer.NOT_TESTED, f"{told} {_few(counted, needed)}"
     if unfair and setting < min(load, fact.setting):
         return Answer.NOT_TESTED, f"{told} That is more in flight than this setting offers, so it says nothing of it."
     if not unfair and setting > max(load, fact.setting):
         return Answer.NOT_TESTED, f"{told} That was probed at {fact.setting} in flight and says nothing of more."
     return (Answer.FAILS if unfair else Answer.HOLDS), told
+
+
+def _timed(found: ProbeVerdict) -> int:
+    """The fewest short requests that stand behind any of the two times."""
+    told = [found.figures[name] for name in ("p95_alone", "p95_beside", "p95_ratio") if name in found.figures]
+    return min((one.n or 0 for one in told), default=0)
+
+
+def _few(counted: int, needed: int) -> str:
+    requests = "1 short request was" if counted == 1 else f"{counted} short requests were"
+    return f"Only {requests} timed alone or beside, too few to believe a p95: needs {needed - counted} more, so probe it for longer."
 
 
 def _in_the_mix(facts: GridFacts, setting: int, blank: Gate) -> Gate | None:

@@ -53,7 +53,9 @@ class ProbeFact(msgspec.Struct, frozen=True, kw_only=True):
 
 class ConfirmFact(msgspec.Struct, frozen=True, kw_only=True):
     """One open-loop cell that was drawn to confirm `setting` at `rate_per_min` through `queue_cap`. `differs` names what
-    is not as it was in the grid that it confirms; only an empty one confirms anything."""
+    is not as it was in the grid that it confirms; only an empty one confirms anything. `recorded`: room and power of its
+    grid, before and after. `probed` are the overload probes, by their cells, that the runtime it went
+    through answered with refusals."""
 
     grid_id: int
     cell_id: int
@@ -64,6 +66,8 @@ class ConfirmFact(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     summary: CellSummary | None
     differs: tuple[str, ...] = ()
+    recorded: bool = True
+    probed: tuple[int, ...] = ()
 
 
 class LengthFacts(msgspec.Struct, frozen=True, kw_only=True):

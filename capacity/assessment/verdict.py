@@ -212,7 +212,8 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One question asked of a window before anything is concluded from it."""
+    """One question asked of a window before anything is concluded from it. `substitute` is what was looked at where nobody
+    could report what it asks for; without one such a check keeps the grade from Complete."""
 
     key: str
     title: str
@@ -220,6 +221,11 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str
     remedy: str = ""
     cells: tuple[int, ...] = ()
+    substitute: str = ""
+
+    @property
+    def caps_grade(self) -> bool:
+        return self.answer == Answer.NOT_REPORTED and not self.substitute
 
 
 class Found(StrEnum):
@@ -308,6 +314,10 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     `refused` are of all scheduled, `accepted` the successes among the others. `predicted` is what the queue's chain foretold
     for this rate and cap. `waiting_mean_s` is the runtime's own count, without what a gateway lets wait. `indicative`: every
     limit holds as it stands, and is not proved; `earlier` are older confirmations of the same setting.
+
+    `next_rate_per_min` is the rate to draw next, where what was seen supports a lower one, and `next_why` says why that
+    one. `silent` are checks of its windows that nobody could report and nothing stands in for. `in_force` says by what the
+    queue cap was seen to be in force, empty where by nothing; `recorded` whether room and power were recorded around it.
     """
 
     answer: Answer
@@ -329,6 +339,11 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     indicative: bool = False
     needs: int = 0
     earlier: int = 0
+    next_rate_per_min: float | None = None
+    next_why: str = ""
+    silent: tuple[Check, ...] = ()
+    in_force: str = ""
+    recorded: bool = True
 
 
 class Kind(StrEnum):

@@ -6,13 +6,15 @@ from msgspec.structs import replace
 
 from benchmarks.engine.probe_plan import Fairness
 from benchmarks.engine.verdicts import ProbeVerdict
-from capacity.assessment.cases.shared import at, blank, judged, n_of, touches, untested, value, why_unjudged
+from benchmarks.stats.quantiles import smallest_sample
+from capacity.assessment.cases.shared import at, blank, count, judged, n_of, touches, untested, value, why_unjudged
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.verdict import Finding, Found, SettingRow
 
 KEY = "long-blocks-short"
 TITLE = "One long request blocks the short ones"
 BLOCKS, WATCH = 2.0, 1.3
+LEAST = smallest_sample(0.95)
 REMEDY = (
     "Give long requests a lane of their own, limit their input, or turn on chunked prefill; then run the fairness probe "
     "again."
@@ -54,6 +56,8 @@ def _answer(facts: GridFacts, verdict: ProbeVerdict) -> tuple[Found, str]:
     n = n_of(verdict, "p95_beside")
     if alone is None or beside is None:
         return Found.NOT_TESTED, "the probe told no p95 of the short requests."
+    if (fewest := min(count(verdict, name) for name in ("p95_alone", "p95_beside"))) < LEAST:
+        return Found.NOT_TESTED, f"only {fewest} short requests were timed, and a p95 takes {LEAST}{n}."
     words = f"p95 of short requests is {beside:.2f} s beside long ones and {alone:.2f} s alone"
     limit_s = _limit_s(facts, verdict)
     over = limit_s is not None and beside > limit_s >= alone

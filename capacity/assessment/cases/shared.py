@@ -47,6 +47,12 @@ def value(verdict: ProbeVerdict, name: str) -> float | None:
     return figure.value if figure is not None else None
 
 
+def count(verdict: ProbeVerdict, name: str) -> int:
+    """How many stand behind a figure; 0 where nobody counted."""
+    figure = verdict.figures.get(name)
+    return figure.n or 0 if figure is not None else 0
+
+
 def n_of(verdict: ProbeVerdict, name: str) -> str:
     """ " (n = 120)"; empty where the figure has no count."""
     figure = verdict.figures.get(name)

@@ -11,9 +11,9 @@ TOLD = Told(
 )
 
 
-def verdict(probe: Probe, word: str, *reasons: str, **figures: float | None) -> ProbeVerdict:
-    """Figures by name, each over 40; a value of None is not known."""
-    kept = {name: Figure(value=value, unit="", n=40) for name, value in figures.items()}
+def verdict(probe: Probe, word: str, *reasons: str, n: int | None = 60, **figures: float | None) -> ProbeVerdict:
+    """Figures by name, each over `n`; a value of None is not known."""
+    kept = {name: Figure(value=value, unit="", n=n) for name, value in figures.items()}
     return ProbeVerdict(
         probe=name_of(probe),
         verdict=word,
@@ -26,11 +26,11 @@ def verdict(probe: Probe, word: str, *reasons: str, **figures: float | None) -> 
 
 
 def fact(
-    probe: Probe, word: str, *reasons: str, cell_id: int = 900, setting: int = 4, **figures: float | None
+    probe: Probe, word: str, *reasons: str, cell_id: int = 900, setting: int = 4, n: int | None = 60, **figures: float | None
 ) -> ProbeFact:
     return ProbeFact(
         cell_id=cell_id, probe=name_of(probe), setting=setting, repeat=1, status="measured", reason="",
-        verdict=verdict(probe, word, *reasons, **figures),
+        verdict=verdict(probe, word, *reasons, n=n, **figures),
     )  # fmt: skip
 
 

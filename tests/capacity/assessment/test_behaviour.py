@@ -86,6 +86,25 @@ def test_fairness_is_judged_by_the_objectives_slowdown(word: str, ratio: float |
     assert gate(facts(fact(Fairness(), word, p95_ratio=ratio)), "fairness").answer == answer
 
 
+@pytest.mark.parametrize(
+    ("ratio", "n", "answer", "says"),
+    [
+        (1.1, 1, NOT_TESTED, "Only 1 short request was timed alone or beside, too few to believe a p95: needs 58 more"),
+        (1.1, 58, NOT_TESTED, "needs 1 more, so probe it for longer"),
+        (1.1, 59, HOLDS, "limit 2 (n = 59)"),  # p95 at 95 %: 59 without a miss
+        (1.1, None, NOT_TESTED, "Only 0 short requests"),
+        (6.0, 19, NOT_TESTED, "needs 1 more"),
+        (6.0, 20, FAILS, "6.00 times"),  # fewer than 20 have no p95 below their maximum
+    ],
+)
+def test_fairness_is_believed_only_of_as_many_requests_as_a_percentile_takes(
+    ratio: float, n: int | None, answer: Answer, says: str
+) -> None:
+    found = gate(facts(fact(Fairness(), "fair" if ratio < 2 else "unfair", n=n, p95_ratio=ratio)), "fairness")
+    assert (found.answer, says in found.reason) == (answer, True), found.reason
+    assert found.caps_grade is (answer == NOT_TESTED)
+
+
 def test_short_requests_that_the_full_runtime_refused_were_not_delayed_by_long_ones() -> None:
     """Three in flight where one is let in is overload: whether a setting of one is fair was not tried."""
     unfair = fact(Fairness(), "unfair", "100 of 100 short requests beside long ones failed.", p95_ratio=None)
