@@ -101,7 +101,8 @@ def _timed(found: ProbeVerdict) -> int:
 
 def _few(counted: int, needed: int) -> str:
     requests = "1 short request was" if counted == 1 else f"{counted} short requests were"
-    return f"Only {requests} timed alone or beside, too few to believe a p95: needs {needed - counted} more, so probe it for longer."
+    more = f"needs {needed - counted} more, so probe it for longer"
+    return f"Only {requests} timed alone or beside, too few to believe a p95: {more}."
 
 
 def _in_the_mix(facts: GridFacts, setting: int, blank: Gate) -> Gate | None:

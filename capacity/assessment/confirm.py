@@ -22,7 +22,7 @@ from benchmarks.stats.shares import share
 from capacity.assessment import accounting, confirm_words, gates, latency, queueing, rates, validity
 from capacity.assessment.facts import MIXED, RUNNING, WAITING, CellFact, ConfirmFact, GridFacts
 from capacity.assessment.latency import LIMIT_NAMES
-from capacity.assessment.verdict import Answer, Claim, Confirmation, Gate, Headroom, QueueCap, SettingRow
+from capacity.assessment.verdict import Answer, Check, Claim, Confirmation, Gate, Headroom, QueueCap, SettingRow
 
 ALPHA = 0.01
 REJECTED = "rejected"
@@ -83,7 +83,7 @@ def _at_rate(facts: GridFacts, chosen: SettingRow, blank: Confirmation, cells: S
     )  # fmt: skip
     if any(one.status in UNFINISHED for one in cells) or not measured:
         return replace(at, words=confirm_words.unfinished(first, len(measured), len(cells)))
-    seen = _seen(facts, chosen, at, measured)
+    seen = replace(_seen(facts, chosen, at, measured), silent=_silent(facts, measured))
     whole = gates.completeness([_cell(one) for one in cells])
     if any(cell.summary is not None and cell.summary.end_reason.startswith(gates.GUARD) for cell in measured):
         return replace(seen, answer=Answer.FAILS, words=whole.reason, next_cell=confirm_words.LOWER)
@@ -165,6 +165,12 @@ def _broken(facts: GridFacts, drawn: ConfirmFact, cells: Sequence[CellFact]) -> 
     return [*found, *_not_in_front(drawn, cells)]
 
 
+def _silent(facts: GridFacts, cells: Sequence[CellFact]) -> tuple[Check, ...]:
+    return tuple(
+        check for check in validity.checks(facts, cells) if check.caps_grade and check.key not in OF_THE_OTHER_GRID
+    )
+
+
 def _not_in_front(drawn: ConfirmFact, cells: Sequence[CellFact]) -> list[Gate]:
     """More served, waiting or in flight than setting and cap allow: they were not in force, so this is not that setting."""
     summaries = [cell.summary for cell in cells if cell.summary is not None]
@@ -237,8 +243,8 @@ def _by_good(blank: Claim, seen: Sequence[ClassSummary]) -> Claim:
 def _cell(one: ConfirmFact) -> CellFact:
     """As the checks of a window take it."""
     return CellFact(
-        cell_id=one.cell_id, setting=one.setting, class_name=MIXED, repeat=1, status=one.status, reason=one.reason,
-        summary=one.summary,
+        cell_id=one.cell_id, setting=one.setting, class_name=MIXED, repeat=one.cell_id, status=one.status,
+        reason=one.reason, summary=one.summary,
     )  # fmt: skip
 
 

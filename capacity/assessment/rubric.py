@@ -40,6 +40,8 @@ GATES = (
     ("tenancy", "Tenants kept apart", "Run the limits probe without credentials and against one client's rate."),
 )
 """Gates of the setting that are criteria of their own, with the cell to run where there is no answer."""
+ELSEWHERE = frozenset({"conditions"})
+"""A check that is a criterion of its own."""
 UNGATED = "Nothing was asked about this at the setting."
 COMPLETE = (
     "Realistic lengths, tail latency, useful work, memory, valid answers, queueing and overload controls determine the "
@@ -63,7 +65,7 @@ def rubric(
         headroom(facts),
         beyond(measured, chosen),
         sample(chosen, knee, repeats_of(facts, chosen)),
-        _window(chosen),
+        _window(chosen, confirmed),
         *(_from_gate(chosen, key, title, next_cell) for key, title, next_cell in GATES),
         _conditions(facts),
         _confirmed(confirmed),
@@ -173,7 +175,8 @@ def _open(open_ones: Sequence[Criterion]) -> str:
 # --- the criteria ----------------------------------------------------------------------------------------------------
 
 
-def _window(chosen: SettingRow) -> Criterion:
+def _window(chosen: SettingRow, confirmed: Confirmation | None) -> Criterion:
+    """No check fails, and none that matters is without an answer, of the setting's windows and of those that confirm it."""
     found = criterion("window", "Valid windows", cells=chosen.cells)
     again = f"Run {chosen.setting} in flight again once that is mended."
     if not chosen.checks:
@@ -181,7 +184,7 @@ def _window(chosen: SettingRow) -> Criterion:
     failed = [check for check in chosen.checks if check.answer == Answer.FAILS]
     missing = [check for check in chosen.checks if check.answer == Answer.NOT_TESTED]
     if not failed and not missing:
-        return replace(found, reason=f"{len(chosen.checks)} checks of the windows at this setting: none fails.")
+        return _all_told(found, chosen, confirmed)
     worst = failed or missing
     return replace(
         found,
@@ -190,6 +193,24 @@ def _window(chosen: SettingRow) -> Criterion:
         next_cell=worst[0].remedy or again,
         cells=worst[0].cells or chosen.cells,
     )
+
+
+def _all_told(found: Criterion, chosen: SettingRow, confirmed: Confirmation | None) -> Criterion:
+    asked = [check for check in chosen.checks if check.key not in ELSEWHERE]
+    silent = [*(check for check in asked if check.caps_grade), *(confirmed.silent if confirmed else ())]
+    if silent:
+        names = listed(list(dict.fromkeys(_small(check.title) for check in silent)))
+        return replace(
+            found,
+            answer=Answer.NOT_REPORTED,
+            reason=f"Nobody could tell, and nothing stands in for it: {names}. {silent[0].evidence}",
+            next_cell=silent[0].remedy or "Measure the setting again with what the check asks for.",
+            cells=silent[0].cells or chosen.cells,
+        )
+    instead = "".join(
+        f" For {_small(check.title)} stands in: {check.substitute}" for check in asked if check.substitute
+    )
+    return replace(found, reason=f"{len(chosen.checks)} checks of the windows at this setting: none fails.{instead}")
 
 
 def _from_gate(chosen: SettingRow, key: str, title: str, next_cell: str) -> Criterion:
@@ -296,5 +317,7 @@ def _sentences(criteria: Sequence[Criterion]) -> str:
 
 
 def _small(text: str) -> str:
-    """As part of a longer sentence: a small first letter unless it begins an abbreviation."""
+    """As part of a longer sentence: a small first letter unless it begins a name or an abbreviation."""
+    if text.startswith("Little's"):
+        return text
     return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text

@@ -16,7 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from benchmarks.engine.plan import ClassLimits, GridLimits
-from benchmarks.stats.steadiness import Steadiness, Steady
+from benchmarks.engine.summary_types import CellSummary
+from benchmarks.stats.steadiness import DRIFT_SHARE, Steadiness, Steady
 from benchmarks.stats.student import t_cdf
 from capacity.assessment.facts import MIXED, CellFact
 from capacity.assessment.verdict import Answer, Check
@@ -24,6 +25,7 @@ from capacity.assessment.verdict import Answer, Check
 ALPHA = 0.01
 MEASURES = {"e2e_s": "end to end", "ttft_s": "time to first token", "tpot_s": "time per output token"}
 RATE = "completed_per_s"
+LEAST_REPEATS, CHANCE_SDS = 3, 3.0
 MOVED = (Steady.DRIFTING, Steady.SETTLING)
 
 
@@ -54,7 +56,9 @@ def check(limits: GridLimits, cells: Sequence[CellFact]) -> Check:
     judged = [one for one in found if one.word != Steady.TOO_SHORT]
     if not judged:
         evidence = "No window was long enough to see a trend: it takes six blocks of 5 s with 20 answers each."
-        return replace(blank, answer=Answer.NOT_REPORTED, evidence=evidence, remedy="Lengthen the window.")
+        return replace(
+            blank, answer=Answer.NOT_REPORTED, evidence=evidence, remedy="Lengthen the window.", substitute=over_repeats(cells)
+        )  # fmt: skip
     short = [one.what for one in found if one.word == Steady.TOO_SHORT]
     loose = [
         f"{one.what} moves in {one.moved} of {one.windows}, no more than chance does" for one in judged if one.moved
@@ -70,6 +74,36 @@ def trends(limits: GridLimits, cells: Sequence[CellFact]) -> list[Trend]:
     seen = _seen(limits, cells)
     alpha = ALPHA / max(1, len(seen))
     return [_trend(what, windows, alpha) for what, windows in seen.items()]
+
+
+def over_repeats(cells: Sequence[CellFact]) -> str:
+    """What stands in where windows are short: the throughput of repeats that ran one after the other. Empty of fewer than
+    three, and where a line through them moves by a drift's share, beyond what so many answers do by chance."""
+    by_kind: dict[str, list[CellFact]] = {}
+    for cell in cells:
+        by_kind.setdefault(cell.class_name, []).append(cell)
+    told = []
+    for name, repeats in by_kind.items():
+        change = _change(
+            [one.summary for one in sorted(repeats, key=lambda one: one.repeat) if one.summary is not None]
+        )
+        if change is None:
+            return ""
+        told.append(f"{change:+.0%} for {_kind(name)} over {len(repeats)}")
+    return f"Throughput from the first repeat to the last: {', '.join(told)}." if told else ""
+
+
+def _change(repeats: Sequence[CellSummary]) -> float | None:
+    """Of a straight line through the repeats, from first to last, as a share of their mean; None where it cannot stand in."""
+    k, answered = len(repeats), [sum(part.success.hits for part in one.classes) for one in repeats]
+    rates = [one.completed_per_s for one in repeats if one.completed_per_s]
+    if k < LEAST_REPEATS or len(rates) < k or not all(answered):
+        return None
+    mean, middle = sum(rates) / k, (k - 1) / 2
+    slope = sum((i - middle) * rate for i, rate in enumerate(rates)) / sum((i - middle) ** 2 for i in range(k))
+    change = slope * (k - 1) / mean
+    chance = math.sqrt(12 * (k - 1) / (k * (k + 1)) * k / sum(answered))
+    return change if abs(change) <= max(DRIFT_SHARE, CHANCE_SDS * chance) else None
 
 
 def _seen(limits: GridLimits, cells: Sequence[CellFact]) -> Mapping[str, list[Steadiness]]:

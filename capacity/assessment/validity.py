@@ -62,12 +62,16 @@ def gate(found: Sequence[Check]) -> Gate | None:
         remedy = " ".join(dict.fromkeys(check.remedy for check in bad if check.remedy))
         return replace(blank, answer=Answer.FAILS, reason=" ".join(check.evidence for check in bad), remedy=remedy)
     held = [check for check in told if check.answer == Answer.HOLDS]
-    unknown = [check.title.lower() for check in told if check.answer == Answer.NOT_REPORTED]
+    unknown = [_small(check.title) for check in told if check.answer == Answer.NOT_REPORTED]
     rest = f" Not reported: {', '.join(unknown)}." if unknown else ""
     if not held:
         return replace(blank, answer=Answer.NOT_REPORTED, reason=f"No check of the window could be made.{rest}")
     noun = "check of the window holds" if len(held) == 1 else "checks of the window hold"
     return replace(blank, reason=f"{len(held)} {noun}.{rest}")
+
+
+def _small(title: str) -> str:
+    return title if title.startswith("Little's") else title.lower()
 
 
 def littles_law(cells: Sequence[CellFact]) -> Check:
@@ -145,8 +149,9 @@ def max_tokens(cells: Sequence[CellFact]) -> Check:
     told = [part for part in _classes(cells) if part.long_outputs is not None]
     if not told:
         return replace(
-            blank, answer=Answer.NOT_REPORTED, evidence="The server counted no tokens, or nobody compared them."
-        )
+            blank, answer=Answer.NOT_REPORTED, evidence="The server counted no tokens, or nobody compared them.",
+            remedy="Let the server report its usage with each answer, and measure again.",
+        )  # fmt: skip
     answered = sum(part.success.hits for part in told)
     long = sum(part.long_outputs or 0 for part in told)
     if long:
@@ -226,12 +231,21 @@ def server_counts(cells: Sequence[CellFact]) -> Check:
     if held:
         return replace(blank, evidence=held[0])
     short = next((words for _, words in found), "")
+    blank = replace(blank, answer=Answer.NOT_REPORTED, substitute=_usage(cells))
     if short:
-        return replace(blank, answer=Answer.NOT_REPORTED, evidence=short, remedy="Lengthen the window.")
+        return replace(blank, evidence=short, remedy="Lengthen the window.")
     return replace(
-        blank, answer=Answer.NOT_REPORTED, evidence="The runtime reports no count of tokens or refusals over the window.",
+        blank, evidence="The runtime reports no count of tokens or refusals over the window.",
         remedy="Give the runtime its metrics address, or switch its metrics on.",
     )  # fmt: skip
+
+
+def _usage(cells: Sequence[CellFact]) -> str:
+    """What stands in for counters: the server's own count in every answer; empty where one was counted by somebody else."""
+    counted = [(name, count) for part in _classes(cells) for name, count in part.token_sources.items() if count]
+    if not counted or any(name != TokenSource.SERVER.value for name, _ in counted):
+        return ""
+    return f"The server's own count of tokens in each of {sum(count for _, count in counted):,} answers."
 
 
 def _tokens(summary: CellSummary) -> tuple[Answer, str] | None:
@@ -273,15 +287,26 @@ def buffering(facts: GridFacts, cells: Sequence[CellFact]) -> Check:
     held = [part.class_name for part in _classes(cells) if part.buffered]
     if not held:
         if not any(part.chunk_gap_s and part.chunk_gap_s.n for part in _classes(cells)):
-            return replace(blank, answer=Answer.NOT_REPORTED, evidence="No gaps between chunks were recorded.")
+            return replace(
+                blank, answer=Answer.NOT_REPORTED, evidence="No gaps between chunks were recorded.",
+                remedy="Ask for streamed answers, and measure again.", substitute=_whole_only(facts, [*facts.limits.classes]),
+            )  # fmt: skip
         return replace(blank, evidence="Chunks came one after the other.")
     names = ", ".join(dict.fromkeys(held))
-    limits = [facts.limits.classes.get(name, ClassLimits()) for name in held]
-    asked = any(one.ttft_s is not None or one.tpot_s is not None for one in limits)
+    whole = _whole_only(facts, held)
     evidence = (
         f"Answers of {names} were held back and came at once, so times to and between their tokens are not graded."
     )
-    return replace(blank, answer=Answer.FAILS if asked else Answer.NOT_REPORTED, evidence=evidence, remedy=UNBUFFER)
+    answer = Answer.NOT_REPORTED if whole else Answer.FAILS
+    return replace(blank, answer=answer, evidence=evidence, remedy=UNBUFFER, substitute=whole)
+
+
+def _whole_only(facts: GridFacts, names: Sequence[str]) -> str:
+    """What stands in for a stream that was not seen; empty where a time to or between tokens has a limit."""
+    limits = [facts.limits.classes.get(name, ClassLimits()) for name in names]
+    if any(one.ttft_s is not None or one.tpot_s is not None for one in limits):
+        return ""
+    return "Only end-to-end times are limited, which nobody can hold back unseen."
 
 
 def _of_gate(gate: Gate) -> Check:

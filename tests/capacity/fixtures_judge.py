@@ -17,6 +17,7 @@ from benchmarks.engine.summary_types import CellSummary, OpenLoopSummary
 from benchmarks.stats.pools import pool
 from benchmarks.stats.quantiles import tail
 from benchmarks.stats.shares import share
+from benchmarks.stats.steadiness import Steadiness, Steady
 from capacity.assessment.choose import judge
 from capacity.assessment.diagnosis import KEYS
 from capacity.assessment.facts import (
@@ -42,6 +43,7 @@ LENGTHS = LengthFacts(
     declared_prefix_share=0.0, longest_request_tokens=4200, short_class="short",
 )  # fmt: skip
 GIB = 1024.0**3
+STILL = Steadiness(verdict=Steady.STEADY, blocks=12, change_share=0.01, residual_sd_share=0.05)
 MEMORY = MemoryFacts(
     geometry_known=True, predicted_bytes={s: (8 + s) * GIB for s in SHAPE}, measured_bytes={s: (8.5 + s) * GIB for s in SHAPE},
     pool_tokens=40_000, context_per_sequence_tokens=8192, all_long={1: 9, 2: 9, 4: 9, 8: 9},
@@ -89,7 +91,15 @@ def _window(setting: int, p95_s: float, n: int, preempted: int, by_construction:
     ]
     part = made.class_summary("short", made.latencies(n, p95_s))
     found = made.summary(setting, "short", [part], window_s=90.0, gauges=gauges)
-    return replace(found, validity_by_construction=by_construction)
+    return replace(told(found), validity_by_construction=by_construction)
+
+
+def told(summary: CellSummary) -> CellSummary:
+    """With what every check of a window asks for: Little's law, and answers compared with what they were allowed."""
+    rate = summary.scheduled / summary.window_s
+    mean_e2e_s = (summary.mean_in_flight or 0.0) / rate
+    parts = tuple(replace(part, long_outputs=0) for part in summary.classes)
+    return replace(summary, closed_per_s=rate, mean_e2e_s=mean_e2e_s, classes=parts)
 
 
 def confirming(setting: int = 4, *, rate_per_min: float = 500.0, **more: Any) -> ConfirmFact:
@@ -114,7 +124,8 @@ def open_window(n: int = 900, *, late: int = 0, **more: Any) -> CellSummary:
         late_max_s=0.0,
     )
     found = made.summary(16, "mixed", [part], window_s=108.0)
-    return replace(found, **{"open_loop": opened, "mean_in_flight": 3.5, **more})
+    found = told(replace(found, mean_in_flight=3.5))
+    return replace(found, **{"open_loop": opened, "steadiness": {"completed_per_s": STILL}, **more})
 
 
 def complete(**more: Any) -> GridFacts:

@@ -45,6 +45,22 @@ def silent_about_kv() -> GridFacts:
     return fx.complete(measured=tuple(found))
 
 
+def windows(**of_summary: Any) -> GridFacts:
+    """The complete grid, with this of every window of its settings."""
+    found = fx.cells()
+    return fx.complete(measured=tuple(replace(c, summary=replace(c.summary, **of_summary)) for c in found if c.summary))
+
+
+def uncounted() -> GridFacts:
+    """No answer tells its tokens, so nobody knows whether one had more than it was allowed."""
+    found = []
+    for cell in fx.cells():
+        assert cell.summary is not None
+        parts = tuple(replace(part, long_outputs=None) for part in cell.summary.classes)
+        found.append(replace(cell, summary=replace(cell.summary, classes=parts)))
+    return fx.complete(measured=tuple(found))
+
+
 def open_criteria(facts: GridFacts) -> dict[str, Criterion]:
     return {one.key: one for one in judge(facts).rubric.open}
 
@@ -106,6 +122,11 @@ OPEN: list[tuple[str, Answer, Make, str]] = [
     ("readings", Answer.NOT_REPORTED, silent_about_kv, "KV preemptions"),
     ("sample", Answer.NOT_TESTED,
      lambda: fx.complete(measured=fx.cells({1: (0.25, 10), 2: (0.33, 18), 4: (0.6, 25), 8: (1.4, 31)})), "more in the class"),
+    ("window", Answer.NOT_REPORTED, uncounted, "nothing stands in for it: answers within their token limit"),
+    ("window", Answer.NOT_REPORTED, lambda: windows(mean_e2e_s=None), "Little's law"),
+    ("window", Answer.NOT_REPORTED, lambda: windows(client=replace(made.STEADY, loop_lag_p99_ms=None)), "no loop lag"),
+    ("window", Answer.NOT_REPORTED, lambda: fx.complete(measured=fx.cells(repeats=2)), "steady over the window"),
+    ("window", Answer.NOT_REPORTED, lambda: fx.complete(confirmations=(fx.confirming(mean_e2e_s=None),)), "Little's law"),
     ("diagnosis", Answer.NOT_TESTED, lambda: fx.complete(memory=MemoryFacts()), "KV accounting"),
     ("diagnosis", Answer.FAILS, lambda: fx.complete(memory=replace(fx.MEMORY, all_long={4: 2, 8: 2})), "Found of this setting"),
     ("not-highest", Answer.FAILS, lambda: fx.complete(measured=fx.cells({2: (0.33, 540), 4: (0.6, 900)})), "highest setting"),
@@ -123,6 +144,22 @@ def test_each_criterion_is_open_for_its_own_reason_and_says_what_to_run(
     assert (one.answer, says in one.reason) == (answer, True), one.reason
     assert one.next_cell
     assert judge(facts).grade == one.band
+
+
+def test_what_stands_in_for_a_check_that_nobody_could_make_is_named_and_lets_the_grade_be_complete() -> None:
+    facts = fx.complete()
+    assert facts.at(4)[0].summary is not None
+    found = judge(facts)
+    (window,) = [one for one in found.rubric.criteria if one.key == "window"]
+    assert (window.answer, found.grade) == (Answer.HOLDS, Grade.COMPLETE)
+    assert (
+        "For steady over the window stands in: Throughput from the first repeat to the last: +0% for short over 3."
+        in window.reason
+    )
+    assert (
+        "For server's counts agree stands in: The server's own count of tokens in each of 2,700 answers."
+        in window.reason
+    )
 
 
 def test_tenants_without_quotas_make_every_setting_unsafe() -> None:

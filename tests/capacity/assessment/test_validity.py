@@ -213,3 +213,38 @@ def test_a_noisy_steady_server_is_seldom_refused_and_one_that_doubles_its_times_
     rng = np.random.default_rng(7)
     assert refusals(rng, drift=0.0, draws=150) <= 4
     assert refusals(rng, drift=1.0, draws=20) >= 18
+
+
+def repeats(*per_s: float, answers: int = 4000) -> list[CellFact]:
+    """Short windows one after the other, with so many answers a second."""
+    whole = replace(made.class_summary("short", [0.5] * 20), success=share(answers, answers))
+    return [
+        replace(made.cell(i, 2, "short", replace(made.summary(2, "short", [whole]), completed_per_s=rate)), repeat=i)
+        for i, rate in enumerate(per_s, start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "stands_in"),
+    [
+        (repeats(4.0, 4.1, 4.2), "+5% for short over 3"),
+        (repeats(4.0, 4.3, 4.6), "+14% for short over 3"),
+        (repeats(4.0, 4.4, 4.8), ""),  # 18 %: a drift
+        (repeats(4.0, 4.4, 4.8, answers=20), "+18% for short over 3"),  # no more than chance in so few answers
+        (repeats(4.0, 4.0), ""),
+    ],
+)
+def test_repeats_that_ran_one_after_the_other_stand_in_for_windows_too_short_to_show_a_trend(
+    cells: list[CellFact], stands_in: str
+) -> None:
+    found = check("steady", facts_of(*cells))
+    assert (found.answer, stands_in in found.substitute, bool(found.substitute)) == (
+        Answer.NOT_REPORTED, True, bool(stands_in),
+    )  # fmt: skip
+    assert found.caps_grade is not bool(stands_in)
+
+
+def test_where_a_time_to_the_first_token_is_limited_nothing_stands_in_for_a_stream_that_was_not_seen() -> None:
+    whole, streamed = check("buffering", facts_of(cell_of())), check("buffering", facts_of(cell_of(), limits=STREAMED))
+    assert (whole.caps_grade, streamed.caps_grade) == (False, True)
+    assert "Only end-to-end times are limited" in whole.substitute
