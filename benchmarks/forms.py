@@ -220,7 +220,7 @@ class RuntimeForm(GeometryFields, SlugMixin, RuntimeModelForm):
         self.launch_profiles = sorted({name for host in hosts for name in profiles_of(host)})
         lay_out(
             self, name="h", slug="h", hardware="h", kind="h", endpoint="h", runtime_version="h", model_name="h",
-            model_digest="h", api_key_name="h", dialect="h", batching_mode="h", max_active_sequences="h",
+            model_digest="h", tokenizer_sha256="h", api_key_name="h", dialect="h", batching_mode="h", max_active_sequences="h",
             context_per_sequence_tokens="h", metrics_url="h", gpu_metrics_url="h", launch_profile="h",
             geometry_file="h", weights_gib="h",
         )  # fmt: skip
@@ -248,10 +248,17 @@ class RuntimeForm(GeometryFields, SlugMixin, RuntimeModelForm):
         return self.cleaned_data["dialect"] or str(self.instance.dialect)
 
     def clean_model_digest(self) -> str:
-        digest: str = self.cleaned_data["model_digest"].strip()
-        if digest and not _SHA256.match(digest):
-            raise forms.ValidationError("A SHA-256 has 64 hexadecimal digits. Leave it empty when it is not known.")
-        return digest.lower()
+        return _digest(self.cleaned_data["model_digest"])
+
+    def clean_tokenizer_sha256(self) -> str:
+        return _digest(self.cleaned_data["tokenizer_sha256"]).removeprefix("sha256:")
+
+
+def _digest(text: str) -> str:
+    digest = text.strip()
+    if digest and not _SHA256.match(digest):
+        raise forms.ValidationError("A SHA-256 has 64 hexadecimal digits. Leave it empty when it is not known.")
+    return digest.lower()
 
 
 def _no_key_in_flags(flags: str) -> None:

@@ -47,6 +47,7 @@ def _load_plan(cell: Cell, permit: Permit) -> CellPlan:
         connect=way_to_target(),
         dialect=runtime.dialect,
         model=runtime.model_name,
+        tokenizer_sha256=runtime.tokenizer_sha256,
         api_key_env=key_variable(runtime.api_key_name),
         runtime_kind=runtime.kind,
         offered_concurrency=modes.offered_concurrency(wanted, cell.setting),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 
+from django.conf import settings
 from django.utils import timezone
 
 from benchmarks import audit, host_file, probe
+from benchmarks.engine.counting import Count
 from benchmarks.models import Grid, Hardware, HardwareProbe, Runtime
 from benchmarks.permits import key_refusal, target_refusal
+from benchmarks.records import tokenizers
+from benchmarks.records.tokenizers import TokenizerError
 from benchmarks.runtimes import look
 
 
@@ -44,8 +48,24 @@ def refusal(grid: Grid) -> str | None:
     return (
         refused
         or key_refusal(runtime.api_key_name, runtime.endpoint)
+        or _tokenizer_refusal(runtime)
         or _label_refusal(runtime, simulated=grid.simulated)
     )
+
+
+def _tokenizer_refusal(runtime: Runtime) -> str | None:
+    """Before anything is sent: what is measured could not be counted afterwards."""
+    try:
+        if runtime.tokenizer_sha256:
+            counting_by(runtime.tokenizer_sha256)
+    except TokenizerError as error:
+        return str(error)
+    return None
+
+
+def counting_by(sha256: str) -> Count:
+    """The tokeniser of that digest on this host. Raises TokenizerError."""
+    return tokenizers.opened(tokenizers.found(settings.TOKENIZERS, sha256))
 
 
 def _label_refusal(runtime: Runtime, *, simulated: bool) -> str | None:

@@ -33,11 +33,13 @@ Row = TypeVar("Row", bound=Versioned)
 
 HARDWARE_FIELDS = ("name", "place", "cpu", "ram_gib", "gpu", "gpu_count", "vram_gib", "power_cap_w", "notes")
 RUNTIME_MEASURED = (
-    "kind", "runtime_version", "endpoint", "api_key_name", "model_name", "model_digest", "flags", "dialect",
+    "kind", "runtime_version", "endpoint", "api_key_name", "model_name", "model_digest", "tokenizer_sha256", "flags", "dialect",
     "batching_mode", "max_active_sequences", "context_per_sequence_tokens", "metrics_url", "gpu_metrics_url",
     "launch_profile", "geometry", "geometry_source",
 )  # fmt: skip
-_LATER = {"dialect": Dialect.OPENAI_CHAT, "launch_profile": "", "geometry": None, "geometry_source": ""}
+_LATER = {
+    "dialect": Dialect.OPENAI_CHAT, "launch_profile": "", "geometry": None, "geometry_source": "", "tokenizer_sha256": "",
+}  # fmt: skip
 """Fields that came later, with the value that every older row has: as such they leave the digest as it was."""
 RUNTIME_FIELDS = ("name", "hardware", *RUNTIME_MEASURED, "notes")
 WORKLOAD_MEASURED = ("seed", "task", "source")
@@ -238,7 +240,7 @@ _FIELD_WORDS = {
     "turns": "turns of a conversation", "think_s": "pause between turns, s", "arrivals_s": "arrivals of the trace",
     "max_temperature_c": "GPU temperature, °C", "max_power_w": "GPU power, W",
     "geometry": "memory of the model", "geometry_source": "memory read from",
-    "metrics_url": "runtime metrics", "gpu_metrics_url": "GPU metrics", "max_vram_share": "VRAM share",
+    "metrics_url": "runtime metrics", "tokenizer_sha256": "tokeniser", "gpu_metrics_url": "GPU metrics", "max_vram_share": "VRAM share",
 }  # fmt: skip
 
 

@@ -214,6 +214,10 @@ class Runtime(Versioned):
     )
     model_name = models.CharField("Model", max_length=200)
     model_digest = models.CharField("Model digest, SHA-256", max_length=80, blank=True)
+    tokenizer_sha256 = models.CharField(
+        "Tokeniser, SHA-256", max_length=64, blank=True,
+        help_text="Digest of the model's tokenizer.json on the host: it counts tokens where the server counts none.",
+    )  # fmt: skip
     flags = models.TextField(blank=True, help_text="The launch line or flags, as started.")
     dialect = models.CharField(
         max_length=24, choices=Dialect.choices, default=Dialect.OPENAI_CHAT, help_text="How requests are worded."

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import claims, delivering, disk, signing, spool, surroundings
+from benchmarks import claims, delivering, disk, preflight, signing, spool, surroundings
 from benchmarks.claims import Claim
 from benchmarks.delivering import NotTakenError
 from benchmarks.engine import columns as engine_columns
@@ -53,7 +53,7 @@ def conclude(
         )
         return
     try:
-        cols = engine_columns.from_log(_log_of(claim, folder))
+        cols = engine_columns.from_log(_log_of(claim, folder), counter=preflight.counting_by)
         summary, verdict = _told_by(cols)
     except (ValueError, OSError) as error:
         if stopped:

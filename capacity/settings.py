@@ -119,6 +119,8 @@ TARGET_HOSTS = env.list("HEADROOM_TARGET_HOSTS", default=list(LOOPBACK_HOSTS))
 # Where a UPS daemon (Network UPS Tools) may listen, on the host of the worker; its silence is told only where it is named.
 NUT_ASKED_FOR = bool(env.str("HEADROOM_NUT", default=""))
 NUT = env.str("HEADROOM_NUT", default="") or "127.0.0.1:3493"
+# Where this host keeps the tokenizer.json files that runtimes pin by digest, for servers that count no tokens.
+TOKENIZERS = Path(env.str("HEADROOM_TOKENIZERS", default="/etc/headroom/tokenizers"))
 # Cores of this host that load generators pin themselves to, such as "2,3"; empty pins nothing.
 CLIENT_CPUS = env.list("HEADROOM_CLIENT_CPUS", cast=int, default=[])
 CLIENT_REALTIME = env.bool("HEADROOM_CLIENT_REALTIME", default=False)
@@ -151,7 +153,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.locale.LocaleMiddleware",
+    "capacity.language.LanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -174,6 +176,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "benchmarks.access.page_context",
+                "capacity.shell.side_bar",
             ]
         },
     }
@@ -196,6 +199,13 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 # --- words, time, files ----------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
+# Each by its own name. The last one is made of the English texts, to see what a translator would not be offered.
+LANGUAGES = [("en", "English"), ("ur", "اردو"), *([("en-xa", "Pseudo")] if DEBUG else [])]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+LANGUAGE_COOKIE_NAME = "headroom_language"
+LANGUAGE_COOKIE_AGE = 365 * 24 * 3600
+LANGUAGE_COOKIE_HTTPONLY = True
+LANGUAGE_COOKIE_SAMESITE = "Lax"
 TIME_ZONE = env.str("TIME_ZONE", default="UTC")
 USE_I18N = True
 USE_TZ = True
@@ -219,6 +229,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
 SESSION_COOKIE_SECURE = BEHIND_TLS
 CSRF_COOKIE_SECURE = BEHIND_TLS
+LANGUAGE_COOKIE_SECURE = BEHIND_TLS
 CSRF_COOKIE_HTTPONLY = False
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

@@ -38,6 +38,7 @@ from benchmarks.engine.column_types import (
     masked_ints,
     none_known,
 )
+from benchmarks.engine.counting import Counted, Counter
 from benchmarks.engine.terms import (
     BatchRecord,
     ClientHealth,
@@ -49,6 +50,7 @@ from benchmarks.engine.terms import (
     RequestRecord,
     Resumed,
     Sample,
+    Uncounted,
     Window,
 )
 
@@ -60,17 +62,17 @@ _fields = attrgetter(*NAMES)
 _places = {name: {word: place for place, word in enumerate(words)} for name, words in CODES.items()}
 
 
-def from_log(path: Path) -> Columns:
-    """Raises log.NotALogError and NoHeaderError."""
-    return from_frames(log.read_frames(path))
+def from_log(path: Path, *, counter: Counter | None = None) -> Columns:
+    """`counter` opens the tokeniser that the plan pins, for answers that no server counted. Raises log.NotALogError and NoHeaderError."""
+    return from_frames(log.read_frames(path), counter=counter)
 
 
-def from_frames(frames: Iterable[Frame], *, at_once: int = AT_ONCE) -> Columns:
+def from_frames(frames: Iterable[Frame], *, at_once: int = AT_ONCE, counter: Counter | None = None) -> Columns:
     """Takes the first header, the last of each other frame that comes once, and all records and readings.
 
     Never more than `at_once` records are held as objects. Raises NoHeaderError.
     """
-    taken = _Taken(at_once)
+    taken = _Taken(at_once, Counted(counter))
     for frame in frames:
         taken.take(frame)
     return taken.columns()
@@ -79,7 +81,8 @@ def from_frames(frames: Iterable[Frame], *, at_once: int = AT_ONCE) -> Columns:
 class _Taken:
     """What has been read so far. `shift_ns` brings stamps of a resumed run onto the first header's monotonic clock."""
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self, at_once: int, counted: Counted) -> None:
+        self.counted = counted
         self.header: Header | None = None
         self.window: Window | None = None
         self.health: ClientHealth | None = None
@@ -100,6 +103,9 @@ class _Taken:
                 self.readings.add(frame, self.shift_ns)
             case Sample():
                 self.samples[frame.index, frame.attempt] = frame
+            case Uncounted():
+                if self.header is not None:
+                    self.counted.add(frame, self.header.plan.tokenizer_sha256)
             case BatchRecord():
                 self.batches.add(frame, self.shift_ns)
             case Header():
@@ -137,7 +143,7 @@ class _Taken:
             health=self.health,
             end=self.end,
             not_reported=tuple(self.not_reported),
-            requests=self.requests.columns(),
+            requests=self.counted.into(self.requests.columns()),
             readings=self.readings.columns(),
             batches=self.batches.columns(),
             resumed=tuple(self.resumed),

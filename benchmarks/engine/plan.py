@@ -182,7 +182,8 @@ class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
     `client_cpus` are the cores that they pin themselves to; empty pins nothing. `client_realtime` asks the system to wake
     them before all ordinary work, where it shares its cores with the runtime. A `probe` offers a load of its own in place
     of `load`: see probes/cells.py. `content_seed` draws classes, lengths and words, and `seed` the markers that prompts
-    begin with: cells that share it ask the same, and no prefix cache knows it. 0 is `seed`.
+    begin with: cells that share it ask the same, and no prefix cache knows it. 0 is `seed`. `tokenizer_sha256` pins the
+    tokenizer.json that counts what the server does not; empty leaves that unknown.
     """
 
     version: int = 2
@@ -190,6 +191,7 @@ class CellPlan(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     dialect: str = "openai_chat"
     model: str
+    tokenizer_sha256: str = ""
     api_key_env: str = ""
     runtime_kind: str
     offered_concurrency: int

@@ -13,7 +13,7 @@ from benchmarks.engine.log import LogWriter
 from benchmarks.engine.periods import silent_after_s
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.progress import Progress, Stage
-from benchmarks.engine.samples import number_of, sample_of, sampled
+from benchmarks.engine.samples import number_of, sample_of, sampled, uncounted_of
 from benchmarks.engine.supply import Supply
 from benchmarks.engine.terms import NotReported, Outcome, Phase, Reading, RequestRecord
 
@@ -37,6 +37,7 @@ class Recorder:
         self._unwritten: deque[tuple[Exchange, int]] = deque()
         self._ok = 0
         self._sampled = sampled(plan)
+        self._counts_itself = bool(plan.tokenizer_sha256)
         self._turns = plan.sessions.turns if plan.sessions else 1
 
     def take(self, exchange: Exchange, slot_wait_ns: int) -> None:
@@ -109,6 +110,8 @@ class Recorder:
             self._note(record, exchange, slot_wait_ns)
             if number_of(record, self._turns) in self._sampled:
                 self._keep(exchange, place, record)
+            if self._counts_itself and (text := uncounted_of(exchange, place, record)) is not None:
+                self._writer.append(text)
 
     def _keep(self, exchange: Exchange, place: int, record: RequestRecord) -> None:
         if (sample := sample_of(exchange, place, record)) is not None:

@@ -13,7 +13,7 @@ from collections import Counter
 from benchmarks.engine.exchange import Exchange
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.prompts import Workload
-from benchmarks.engine.terms import RequestRecord, Sample
+from benchmarks.engine.terms import Outcome, RequestRecord, Sample, Uncounted
 
 FIRST = 32
 """Of the requests numbered below it, the most are kept: every cell gets as far."""
@@ -73,19 +73,30 @@ def sample_of(exchange: Exchange, place: int, record: RequestRecord) -> Sample |
     answer, item = exchange.answers[place], exchange.items[place].prepared
     if answer.complete_as_is:
         return None
-    prompt, said = _storable(item.text), _storable(answer.answer_text)
+    prompt, said = storable(item.text), storable(answer.answer_text)
     return Sample(
         index=record.index,
         attempt=record.attempt,
         prompt=prompt[:MOST_CHARACTERS],
         prompt_characters=len(prompt),
-        expected=_storable(item.expected)[:MOST_CHARACTERS],
+        expected=storable(item.expected)[:MOST_CHARACTERS],
         answer=said[:MOST_CHARACTERS],
         answer_characters=len(said),
         answer_sha256=hashlib.sha256(said.encode()).hexdigest(),
     )
 
 
-def _storable(text: str) -> str:
+def uncounted_of(exchange: Exchange, place: int, record: RequestRecord) -> Uncounted | None:
+    """The text of a success that nobody counted. None where all of its text is not at hand, since reasoning and tool calls
+    are not kept; and of one of several items whose server counted them together: two ways of counting do not add."""
+    answer = exchange.answers[place]
+    counted = record.output_tokens is not None or answer.batch_output_tokens is not None
+    whole = bool(answer.texts) and len(answer.texts) == len(answer.stamps)
+    if record.outcome is not Outcome.OK or counted or not whole:
+        return None
+    return Uncounted(index=record.index, attempt=record.attempt, answer=storable(answer.answer_text))
+
+
+def storable(text: str) -> str:
     """Half of a surrogate pair, which a server may send in JSON, is no text that could be written down."""
     return text.encode("utf-8", "replace").decode()

@@ -123,6 +123,15 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, tag="sample"):
     answer_sha256: str
 
 
+class Uncounted(msgspec.Struct, frozen=True, kw_only=True, tag="uncounted"):
+    """The whole answer of a success whose tokens the server did not count, for the tokeniser that the plan pins. It stays in
+    the log and is no part of the evidence."""
+
+    index: int
+    attempt: int
+    answer: str
+
+
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
     """One request that carried several items, or one round of a static batch. Tokens are the server's totals for it,
     None where it told none."""
@@ -210,4 +219,16 @@ class End(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
     planned: int | None = None
 
 
-Frame = Header | Resumed | RequestRecord | Sample | BatchRecord | Reading | NotReported | Window | ClientHealth | End
+Frame = (
+    Header
+    | Resumed
+    | RequestRecord
+    | Sample
+    | Uncounted
+    | BatchRecord
+    | Reading
+    | NotReported
+    | Window
+    | ClientHealth
+    | End
+)

@@ -70,6 +70,14 @@ def test_an_endpoint_that_nobody_serves_is_left_to_the_engine():
     assert preflight.refusal(factories.make_grid(factories.make_runtime(kind="vllm"))) is None
 
 
+def test_a_pinned_tokeniser_that_is_not_on_the_host_stops_the_grid_before_the_first_request(settings, tmp_path):
+    settings.TOKENIZERS = tmp_path
+    runtime = factories.make_runtime(kind="vllm", tokenizer_sha256="5" * 64)
+    answer = preflight.refusal(factories.make_grid(runtime))
+    assert answer is not None
+    assert f"put the model's tokenizer.json into {tmp_path}" in answer
+
+
 def test_the_simulator_under_another_name_stops_the_grid_before_the_first_request():
     with serving("headroom-simulator") as endpoint:
         runtime = factories.make_runtime(kind="llamacpp", endpoint=endpoint)
