@@ -58,12 +58,13 @@ def claim_next_cell(
 ) -> Claim | None:
     """The next queued cell on one of these hosts, now running in the caller's name; None when there is none to run.
 
-    A grid whose authorisation does not hold, or that `wait_for` has a reason to let wait, is passed over: its cell stays
+    A paused grid is passed over. One whose authorisation does not hold, or that `wait_for` has a reason to let wait, is passed over: its cell stays
     queued, with the reason. One of a host that trusts another worker is left to that worker.
     """
     waiting = Grid.objects.filter(
-        status__in=OPEN, stop_requested="", hardware__slug__in=hardware_slugs, cells__status=Cell.Status.QUEUED
-    )
+        status__in=OPEN, stop_requested="", paused_at=None, hardware__slug__in=hardware_slugs,
+        cells__status=Cell.Status.QUEUED,
+    )  # fmt: skip
     for grid in waiting.distinct().select_related("hardware", "runtime", "workload").order_by("pk"):
         cell = grid.cells.filter(status=Cell.Status.QUEUED).order_by("position").first()
         if cell is None:
@@ -92,9 +93,9 @@ def beat(*, claim: Claim, progress: dict[str, object]) -> Pulse:
     held = held_by(claim).update(heartbeat_at=Now(), progress=storable(kept))
     if not held:
         return Pulse(lost=True)
-    Grid.objects.filter(pk=claim.grid_id).update(progress_version=F("progress_version") + 1)
+    # Watching pages hear of a beat by the cell's own heartbeat, every few seconds: the grid's row is not written for it.
     grid = Grid.objects.select_related("hardware", "runtime", "workload").get(pk=claim.grid_id)
-    if grid.stop_requested or grid.status not in OPEN:
+    if grid.status not in OPEN or grid.stop_requested not in ("", "finish"):
         return Pulse(stop=grid.stop_requested or "cancel", reason=grid.stop_reason)
     leave = grid.authorizations.filter(grid_digest=grid.digest).first()
     # It has ended once either clock says so: a host's clock that was set back does not prolong it.
@@ -162,11 +163,12 @@ def after_cell(grid_id: int) -> None:
     """Closes a grid that has nothing left to do or was asked to stop, inside the transaction that changed a cell."""
     grid = Grid.objects.get(pk=grid_id)
     cells = grid.cells.all()
+    waits = cells.filter(status__in=WAITING).exists()
     if grid.status not in OPEN or cells.filter(status=Cell.Status.RUNNING).exists():
         bump(grid_id)
-    elif grid.stop_requested:
+    elif grid.stop_requested and (waits or grid.stop_requested != "finish"):
         close_grid(grid_id=grid_id, status=Grid.Status.STOPPED, reason=grid.stop_reason)
-    elif not cells.filter(status__in=WAITING).exists():
+    elif not waits:
         cells = cells.filter(probe="")
         measured = cells.filter(status=Cell.Status.MEASURED).exists()
         held = cells.filter(reason__startswith=gates.NOT_SAFE).values_list("reason", flat=True).first()
@@ -181,8 +183,8 @@ def close_grid(*, grid_id: int, status: str, reason: str) -> bool:
     """Ends an open grid: cells that wait become not run, with the reason. False when it was not open."""
     with transaction.atomic():
         closed = Grid.objects.filter(pk=grid_id, status__in=OPEN).update(
-            status=status, stop_requested="", stop_reason=reason[:300], finished_at=timezone.now(),
-            progress_version=F("progress_version") + 1,
+            status=status, stop_requested="", stop_reason=reason[:300], paused_at=None, paused_by="",
+            finished_at=timezone.now(), progress_version=F("progress_version") + 1,
         )  # fmt: skip
         if closed:
             waiting = Cell.objects.filter(grid_id=grid_id, status__in=WAITING)
@@ -205,7 +207,7 @@ def _take(grid: Grid, cell: Cell, worker: str, leave: Authorization) -> Claim | 
     try:
         with transaction.atomic():
             held = lock_grid(grid.pk)
-            if held.status not in OPEN or held.stop_requested:
+            if held.status not in OPEN or held.stop_requested or held.paused_at:
                 return None
             taken = Cell.objects.filter(pk=cell.pk, status=Cell.Status.QUEUED, attempt=cell.attempt).update(
                 status=Cell.Status.RUNNING, attempt=F("attempt") + 1, claimed_by=worker, heartbeat_at=Now(), started_at=now,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -40,12 +40,16 @@ def worker_state(host: Hardware) -> WorkerState:
     command = f"HEADROOM_HARDWARE={host.slug} make worker"
     if host.worker_seen_at is None:
         return WorkerState("idle", "No worker seen yet", False, command)
-    fresh = timezone.now() - host.worker_seen_at <= timedelta(seconds=max(settings.STALE_AFTER_S, 60))
     return (
         WorkerState("ok", "Worker running", True, command)
-        if fresh
+        if is_fresh(host.worker_seen_at, timezone.now())
         else WorkerState("warn", "Worker not seen", False, command)
     )
+
+
+def is_fresh(seen_at: datetime | None, now: datetime) -> bool:
+    """Whether a worker was seen lately enough to be taken for running."""
+    return seen_at is not None and now - seen_at <= timedelta(seconds=max(settings.STALE_AFTER_S, 60))
 
 
 def declared_beside_probed(host: Hardware, probe: HardwareProbe | None) -> list[FactPair]:

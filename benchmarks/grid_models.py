@@ -78,8 +78,12 @@ class Grid(models.Model):
         max_length=64, help_text="SHA-256 of the canonical plan; the authorisation is bound to it."
     )
     status = models.CharField(max_length=20, choices=Status.choices, default=Status.DRAFT)
-    stop_requested = models.CharField(max_length=10, blank=True, choices=[("drain", "Drain"), ("cancel", "Cancel")])
+    stop_requested = models.CharField(
+        max_length=10, blank=True, choices=[("finish", "Finish the cell"), ("drain", "Drain"), ("cancel", "Cancel")]
+    )
     stop_reason = models.CharField(max_length=300, blank=True)
+    paused_at = models.DateTimeField(null=True, help_text="Since when no new cell is taken, until somebody goes on.")
+    paused_by = models.CharField(max_length=150, blank=True)
     drawn_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     drawn_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
@@ -331,3 +335,25 @@ class SupersededEvidence(models.Model):
 
     def __str__(self) -> str:
         return f"superseded evidence of {self.cell_id}, attempt {self.attempt}"
+
+
+class GridFigures(models.Model):
+    """What a list shows of a grid, so that a page of grids need not read every summary of every cell. Derived from the cells
+    as they stood at `version` of the grid's progress; made again where that has moved on, and never evidence."""
+
+    grid = models.OneToOneField(Grid, primary_key=True, on_delete=models.CASCADE, related_name="figures")
+    version = models.PositiveIntegerField()
+    levels = models.JSONField(help_text="Steps of the p95 ÷ objective scale, class by class, settings ascending.")
+    settings_shown = models.JSONField()
+    cells_measured = models.PositiveIntegerField()
+    cells_total = models.PositiveIntegerField()
+    worst_ratio = models.FloatField(null=True)
+    among_failures = models.BooleanField(help_text="The worst p95 falls among failed requests, so it has no value.")
+    vram_peak_bytes = models.FloatField(null=True)
+    host_memory_peak_bytes = models.FloatField(null=True)
+
+    class Meta:
+        verbose_name_plural = "grid figures"
+
+    def __str__(self) -> str:
+        return f"figures of {self.grid_id}"

@@ -83,7 +83,8 @@ def settle(state: State, *, goes_on: int | None = None) -> State | None:
     if state.mark and (count := end_processes(state)):
         _record(state, "ended a runtime left behind", reason=f"{count} processes of profile {state.profile}")
     quiet = msgspec.structs.replace(state, pid=0, started="", mark="")
-    is_open = Grid.objects.filter(pk=state.grid, status__in=_OPEN)
+    # A paused grid may wait for hours: what ran before serves again meanwhile, and is cleared again when it goes on.
+    is_open = Grid.objects.filter(pk=state.grid, status__in=_OPEN, paused_at=None)
     keep = is_open.exists() if goes_on is None else goes_on == state.grid
     return write(quiet) if keep else restore(quiet)
 

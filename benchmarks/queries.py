@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -310,7 +311,11 @@ FINISHED = (Cell.Status.MEASURED, Cell.Status.STOPPED, Cell.Status.NOT_RUN)
 
 def progress(grid: Grid) -> Progress:
     wanted = ("status", "setting", "class_name", "repeat", "probe", "progress", "started_at")
-    every = list(grid.cells.order_by("position").only(*wanted))
+    return progress_of(grid, list(grid.cells.order_by("position").only(*wanted)))
+
+
+def progress_of(grid: Grid, every: Sequence[Cell]) -> Progress:
+    """The same from cells that are read already, in running order."""
     cells, probed = [c for c in every if not c.probe], [c for c in every if c.probe]
     finished = sum(c.status in FINISHED for c in cells)
     open_probes = [c.probe for c in probed if c.status not in FINISHED]

@@ -1,4 +1,4 @@
-"""Write verbs of people on grids: authorise, revoke, stop, resume, withdraw. The precondition is in the UPDATE.
+"""Write verbs of people on grids: authorise, revoke, pause, stop, resume, withdraw. The precondition is in the UPDATE.
 
 Not in scope: running a cell (worker.py), claiming and recording it (claims.py), drawing a grid (drafts.py).
 """
@@ -20,7 +20,8 @@ from benchmarks.permits import Refusal, in_force, permit
 from benchmarks.queries import live_authorization, plan_changed
 
 OPEN = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
-HOW = ("drain", "cancel")
+FINISH, DRAIN, CANCEL = HOW = ("finish", "drain", "cancel")
+HOW_WORDS = {FINISH: "after the running cell", DRAIN: "running requests may finish", CANCEL: "at once"}
 CHANGED = "The plan, its runtime or what is declared of its host changed since the grid was drawn. Draw a new grid."
 
 
@@ -103,33 +104,47 @@ def revoke(*, authorization: Authorization, by: AbstractBaseUser, reason: str = 
 
 
 def stop(*, grid: Grid, how: str, by: AbstractBaseUser) -> None:
-    """Stops a grid: "drain" lets running requests finish, "cancel" does not. Finished cells are kept."""
+    """Stops a grid: "finish" lets the running cell end, "drain" only its running requests, "cancel" neither. Finished cells
+    are kept."""
     if how not in HOW:
-        raise RunRefused("Say whether running requests shall finish (drain) or not (cancel).")
+        raise RunRefused(
+            "Say whether the cell (finish), its running requests (drain) or nothing (cancel) shall end first."
+        )
     with transaction.atomic():
-        if not _stop(grid, how, f"Stopped by {by.get_username()} ({how})."):
+        if not _stop(grid, how, f"Stopped by {by.get_username()}, {HOW_WORDS[how]}."):
             raise RunRefused("This grid is not running.")
         audit.record(actor=by.get_username(), verb=f"stopped ({how})", subject=f"grid {grid.pk}", team=grid.team)
     grid.refresh_from_db()
 
 
+def pause(*, grid: Grid, by: AbstractBaseUser) -> None:
+    """Lets the running cell end and takes no other until somebody goes on. Queued cells stay queued; the authorisation
+    goes on to count by the clock, and when it ends the grid is stopped."""
+    with transaction.atomic():
+        paused = Grid.objects.filter(pk=grid.pk, status__in=OPEN, stop_requested="", paused_at=None).update(
+            paused_at=timezone.now(), paused_by=by.get_username(), progress_version=F("progress_version") + 1
+        )
+        if not paused:
+            raise RunRefused("Only a grid that waits or runs can be paused, and this one is not paused yet.")
+        audit.record(actor=by.get_username(), verb="paused", subject=f"grid {grid.pk}", team=grid.team)
+    grid.refresh_from_db()
+
+
 def resume(*, grid: Grid, by: AbstractBaseUser) -> None:
-    """Goes on with a stopped grid: cells that did not run are queued again, those that a gate held back are not."""
+    """Goes on with a paused or stopped grid. Of a stopped one, cells that did not run are queued again; those that a gate
+    held back are not."""
     leave = live_authorization(grid)
     if leave is None or not in_force(leave, timezone.now()):
         raise RunRefused("The authorisation of this grid has ended. A host owner has to authorise it again.")
     if plan_changed(grid):
         raise RunRefused(CHANGED)
     with transaction.atomic():
-        _move(grid, (Grid.Status.STOPPED,), Grid.Status.RUNNING, "Only a stopped grid can be resumed.")
-        left = grid.cells.filter(Q(status=Cell.Status.NOT_RUN) | Q(status=Cell.Status.INTERRUPTED))
-        queued = left.exclude(reason__startswith=NOT_SAFE).update(
-            status=Cell.Status.QUEUED, reason="", claimed_by="", heartbeat_at=None, finished_at=None
-        )
-        Grid.objects.filter(pk=grid.pk).update(stop_reason="", stop_requested="", finished_at=None, answer=None)
-        if not queued and not searching.advance(Grid.objects.get(pk=grid.pk)):
-            raise RunRefused("No cell is left that may run.")
-        audit.record(actor=by.get_username(), verb="resumed", subject=f"grid {grid.pk}", team=grid.team)
+        if _unpaused(grid):
+            audit.record(
+                actor=by.get_username(), verb="went on after a pause", subject=f"grid {grid.pk}", team=grid.team
+            )
+        else:
+            _queue_again(grid, by)
     grid.refresh_from_db()
 
 
@@ -142,7 +157,9 @@ def withdraw(*, grid: Grid, by: AbstractBaseUser) -> None:
         )  # fmt: skip
         reason = f"Withdrawn by {by.get_username()}."
         grid.cells.exclude(status=Cell.Status.RUNNING).update(status=Cell.Status.NOT_RUN, reason=reason)
-        Grid.objects.filter(pk=grid.pk).update(stop_reason=reason, finished_at=timezone.now())
+        Grid.objects.filter(pk=grid.pk).update(
+            stop_reason=reason, finished_at=timezone.now(), paused_at=None, paused_by=""
+        )
         grid.authorizations.filter(revoked_at__isnull=True).update(revoked_at=timezone.now(), revoked_by_id=by.pk)
         audit.record(actor=by.get_username(), verb="withdrew", subject=f"grid {grid.pk}", team=grid.team)
     grid.refresh_from_db()
@@ -169,6 +186,24 @@ def authorize_refusal(grid: Grid, by: AbstractBaseUser) -> str | None:
     if plan_changed(grid):
         return CHANGED
     return None
+
+
+def _unpaused(grid: Grid) -> bool:
+    open_ones = Grid.objects.filter(pk=grid.pk, status__in=OPEN, stop_requested="", paused_at__isnull=False)
+    return bool(open_ones.update(paused_at=None, paused_by="", progress_version=F("progress_version") + 1))
+
+
+def _queue_again(grid: Grid, by: AbstractBaseUser) -> None:
+    """A stopped grid runs again, with what did not run. Raises RunRefused where it is not stopped, or nothing is left."""
+    _move(grid, (Grid.Status.STOPPED,), Grid.Status.RUNNING, "Only a paused or stopped grid can go on.")
+    left = grid.cells.filter(Q(status=Cell.Status.NOT_RUN) | Q(status=Cell.Status.INTERRUPTED))
+    queued = left.exclude(reason__startswith=NOT_SAFE).update(
+        status=Cell.Status.QUEUED, reason="", claimed_by="", heartbeat_at=None, finished_at=None
+    )
+    Grid.objects.filter(pk=grid.pk).update(stop_reason="", stop_requested="", finished_at=None, answer=None)
+    if not queued and not searching.advance(Grid.objects.get(pk=grid.pk)):
+        raise RunRefused("No cell is left that may run.")
+    audit.record(actor=by.get_username(), verb="resumed", subject=f"grid {grid.pk}", team=grid.team)
 
 
 def _may_authorize(grid: Grid, by: AbstractBaseUser, valid_from: datetime, valid_until: datetime) -> None:

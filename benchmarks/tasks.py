@@ -92,7 +92,7 @@ def sweep() -> None:
     claims.interrupt_stale(at=queries.database_now())
     runs.close_unauthorized(at=now)
     waiting = Cell.objects.filter(
-        status=Cell.Status.QUEUED, grid__status__in=runs.OPEN, grid__stop_requested=""
+        status=Cell.Status.QUEUED, grid__status__in=runs.OPEN, grid__stop_requested="", grid__paused_at=None
     ).values_list("hardware__slug", flat=True)
     busy = Cell.objects.filter(status=Cell.Status.RUNNING).values_list("hardware__slug", flat=True)
     for slug in sorted(set(waiting) - set(busy)):

@@ -43,7 +43,8 @@ GRANT UPDATE (
 ) ON benchmarks_cell TO headroom_worker;
 GRANT UPDATE (ended_at, outcome, reason, conditions) ON benchmarks_attempt TO headroom_worker;
 GRANT UPDATE (
-    status, stop_requested, stop_reason, started_at, finished_at, progress_version, probe_id, calibration, baseline, answer
+    status, stop_requested, stop_reason, started_at, finished_at, progress_version, probe_id, calibration, baseline, answer,
+    paused_at, paused_by
 ) ON benchmarks_grid TO headroom_worker;
 GRANT UPDATE (worker_seen_at, worker_name, offers) ON benchmarks_hardware TO headroom_worker;
 GRANT UPDATE (status, result, finished_at) ON benchmarks_endpointcheck TO headroom_worker;

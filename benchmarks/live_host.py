@@ -1,0 +1,164 @@
+"""The host over a grid so far: a few aligned rows of what was read in each cell, each with its limit. Computed from rows.
+
+Only summaries are read, never raw samples: of each cell the lowest, the mean and the highest reading of its window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from benchmarks.engine.summary_types import CellSummary
+from benchmarks.grid_tables import summary_of
+from benchmarks.models import Cell, Grid
+from benchmarks.queries import limits_of
+
+GIB = 2**30
+WIDTH, HEIGHT = 560.0, 64.0
+"""Of a row's drawing, in its own units; the page scales it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One cell in a row: from its lowest to its highest reading, with a line at the mean."""
+
+    x: float
+    width: float
+    y: float
+    height: float
+    mean_y: float
+    words: str
+
+    @property
+    def end(self) -> float:
+        return self.x + self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`boxes` is empty where nothing was read; `absent` then says why. `limit_y` is None without a limit."""
+
+    title: str
+    unit: str
+    top: str
+    boxes: tuple[Box, ...]
+    limit_y: float | None
+    limit_words: str
+    highest: str
+    absent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    name: str
+    title: object
+    unit: str
+    scale: float
+    digits: int
+
+
+_ROWS = (
+    _Wanted("gpu_power_w", gettext_lazy("GPU board power"), "W", 1, 0),
+    _Wanted("gpu_temperature_c", gettext_lazy("GPU temperature"), "°C", 1, 0),
+    _Wanted("vram_used_bytes", gettext_lazy("VRAM"), "GiB", 1 / GIB, 1),
+    _Wanted("host_memory_used_bytes", gettext_lazy("Host memory"), "GiB", 1 / GIB, 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """`minutes` is the length of the shared axis; `cells` how many it has."""
+
+    rows: tuple[Row, ...]
+    minutes: float
+    cells: int
+    width: float = WIDTH
+    height: float = HEIGHT
+
+
+def rows_of(grid: Grid, cells: Sequence[Cell]) -> Host | None:
+    """None before a cell with readings has ended."""
+    found = [
+        (c, s) for c in cells if c.started_at and c.finished_at and not c.probe and (s := summary_of(c)) is not None
+    ]
+    if not found:
+        return None
+    start = min(c.started_at for c, _s in found if c.started_at)
+    whole_s = max((c.finished_at - start).total_seconds() for c, _s in found if c.finished_at) or 1.0
+    limits = _limits(grid, [s for _c, s in found], cells)
+    rows = tuple(_row(wanted, found, start, whole_s, limits.get(wanted.name)) for wanted in _ROWS)
+    return Host(rows=rows, minutes=whole_s / 60, cells=len(found))
+
+
+def _row(
+    wanted: _Wanted, found: Sequence[tuple[Cell, CellSummary]], start: datetime, whole_s: float, limit: float | None
+) -> Row:
+    read = [(c, g) for c, s in found if (g := s.gauge(wanted.name)) is not None]
+    title = str(wanted.title)
+    if not read:
+        why = next((s.not_reported[wanted.name] for _c, s in found if wanted.name in s.not_reported), "")
+        return Row(title, wanted.unit, "", (), None, "", "", why or _("no cell so far has a reading"))
+    highest = max(g.peak for _c, g in read)
+    top = max(highest, limit or 0.0) * 1.08 or 1.0
+
+    def y(value: float) -> float:
+        return round(HEIGHT * (1 - min(value, top) / top), 1)
+
+    boxes = []
+    for cell, gauge in read:
+        begun, ended = _span(cell, start)
+        words = (
+            f"{cell.stage}, {cell.class_name}: {_said(gauge.low, wanted)} – {_said(gauge.peak, wanted)} {wanted.unit}"
+        )
+        height = max(1.5, y(gauge.low) - y(gauge.peak))
+        boxes.append(
+            Box(
+                x=round(WIDTH * begun / whole_s, 1),
+                width=round(max(1.5, WIDTH * (ended - begun) / whole_s - 1), 1),
+                y=y(gauge.peak),
+                height=round(height, 1),
+                mean_y=y(gauge.mean),
+                words=words,
+            )
+        )
+    return Row(
+        title=title,
+        unit=wanted.unit,
+        top=_said(top, wanted),
+        boxes=tuple(boxes),
+        limit_y=y(limit) if limit else None,
+        limit_words=_("limit %(n)s %(unit)s") % {"n": _said(limit, wanted), "unit": wanted.unit} if limit else "",
+        highest=_("highest %(n)s %(unit)s") % {"n": _said(highest, wanted), "unit": wanted.unit},
+    )
+
+
+def _span(cell: Cell, start: datetime) -> tuple[float, float]:
+    assert cell.started_at is not None
+    assert cell.finished_at is not None
+    return (cell.started_at - start).total_seconds(), (cell.finished_at - start).total_seconds()
+
+
+def _limits(grid: Grid, summaries: Sequence[CellSummary], cells: Sequence[Cell]) -> dict[str, float]:
+    """The guard's limits in the readings' own units; a share of VRAM needs the size that was read."""
+    limits = limits_of(grid)
+    found = {"gpu_temperature_c": limits.max_temperature_c}
+    if limits.max_power_w:
+        found["gpu_power_w"] = limits.max_power_w
+    sizes = [size for c in cells if isinstance(size := _read(c).get("vram_total_bytes"), int | float)]
+    sizes = sizes or [g.peak for s in summaries if (g := s.gauge("vram_total_bytes")) is not None]
+    if sizes:
+        found["vram_used_bytes"] = max(sizes) * limits.max_vram_share
+    return found
+
+
+def _read(cell: Cell) -> dict[str, object]:
+    found = cell.progress.get("readings")
+    return found if isinstance(found, dict) else {}
+
+
+def _said(value: float, wanted: _Wanted) -> str:
+    return f"{value * wanted.scale:,.{wanted.digits}f}"
