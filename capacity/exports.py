@@ -8,11 +8,11 @@ falls among failed requests reads "inf"; what is not known is empty in CSV and n
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isinf
+from typing import TYPE_CHECKING
 
 import msgspec
-import pandas as pd
 
 from benchmarks.engine.plan import ClassLimits
 from benchmarks.engine.summary_types import CellSummary, ClassSummary
@@ -22,6 +22,9 @@ from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
 from capacity import mode_tables, times_table
 from capacity.queries import Result, provenance
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 Value = str | float | int | bool | None
@@ -51,7 +54,7 @@ def where(result: Result) -> tuple[Value, ...]:
 def csv_of(rows: Sequence[Mapping[str, Value]], columns: Sequence[str]) -> str:
     """UTF-8 text with a header line and CRLF ends, as RFC 4180 has it; text like a formula is escaped."""
     safe = [{name: escaped(value) for name, value in row.items()} for row in rows]
-    return pd.DataFrame(safe, columns=list(columns), dtype=object).to_csv(index=False, lineterminator="\r\n")
+    return _table(safe, columns).to_csv(index=False, lineterminator="\r\n")
 
 
 def json_of(rows: Sequence[Mapping[str, Value]], **beside: object) -> str:
@@ -75,7 +78,13 @@ def as_json(result: Result) -> str:
 def cells_frame(result: Result) -> pd.DataFrame:
     """The table as pandas has it: objects, so that an empty cell stays empty and whole numbers stay whole."""
     rows = [{name: escaped(_plain(value)) for name, value in row.items()} for row in _rows(result)]
-    return pd.DataFrame(rows, columns=list(rows[0]) if rows else None, dtype=object)
+    return _table(rows, rows[0] if rows else None)
+
+
+def _table(rows: Sequence[Mapping[str, Value]], columns: Iterable[str] | None) -> pd.DataFrame:
+    import pandas as pd  # a second to load, which only who exports shall wait
+
+    return pd.DataFrame(rows, columns=None if columns is None else list(columns), dtype=object)
 
 
 def escaped(value: Value) -> Value:

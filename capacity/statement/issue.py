@@ -8,7 +8,6 @@ from capacity.statement import dsse, pdf
 from capacity.statement.canonical import digest_of, normal, payload_bytes, read_payload
 from capacity.statement.document import Document
 from capacity.statement.keys import KeySet
-from capacity.statement.pades import sign_pdf
 
 
 class RefusedError(ValueError):
@@ -51,6 +50,8 @@ def issue(document: Document, keyset: KeySet) -> SignedStatement:
 
     Raises RefusedError, or pdf.PageError for letters that no font has.
     """
+    from capacity.statement.pades import sign_pdf  # half a second to load, which only who signs shall wait
+
     if reasons := refusals(document, keyset):
         raise RefusedError(" ".join(reasons))
     document = normal(msgspec.structs.replace(document, key_name=keyset.entry.name))

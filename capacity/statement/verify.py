@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 from cryptography.hazmat.primitives import serialization
 
-from capacity.statement import dsse, pades, pdf, words
+from capacity.statement import dsse, pdf, words
 from capacity.statement.canonical import NotCanonicalError, digest_of, read_payload
 from capacity.statement.document import Document, manifest_bytes
 from capacity.statement.keys import KeyEntry, Keyring
@@ -133,6 +133,8 @@ def _check_envelope(data: bytes, keyring: Keyring) -> _Genuine:
 
 
 def _check_pdf(data: bytes, keyring: Keyring) -> _Genuine:
+    from capacity.statement import pades  # half a second to load, which only who has a PDF shall wait
+
     try:
         signed = pades.read_signed_pdf(data)
     except pades.PdfSignatureError as error:

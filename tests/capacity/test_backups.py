@@ -126,7 +126,7 @@ def test_a_database_with_rows_takes_no_backup(backup):
 def test_a_restored_installation_writes_the_same_backup(backup, tmp_path):
     house = Installation(tmp_path / "new")
     (tmp_path / "new").mkdir()
-    house.manage("migrate", "-v0")
+    house.migrate()
     assert "digests, audit chain and triggers hold" in house.manage("restore", str(backup))
     house.manage("backup", str(tmp_path / "again.tar"))
     before, after = tables(backup), tables(tmp_path / "again.tar")
@@ -162,7 +162,7 @@ def test_a_grid_moves_to_another_installation(ended, tmp_path):
     grid_files.write(ended, path)
     house = Installation(tmp_path / "new")
     (tmp_path / "new").mkdir()
-    house.manage("migrate", "-v0")
+    house.migrate()
     assert "is here now" in house.manage("import_grid", str(path))
     house.manage("verify_audit")
     house.manage("backup", str(tmp_path / "there.tar"))
@@ -187,7 +187,7 @@ def test_two_grids_of_one_runtime_share_the_registry_there(ended, tmp_path):
     other.refresh_from_db()
     house = Installation(tmp_path / "new")
     (tmp_path / "new").mkdir()
-    house.manage("migrate", "-v0")
+    house.migrate()
     for grid in (ended, other):
         grid_files.write(grid, tmp_path / f"{grid.pk}.tar")
         house.manage("import_grid", str(tmp_path / f"{grid.pk}.tar"))
@@ -222,7 +222,7 @@ def test_a_confirmation_follows_the_grid_that_it_confirms(ended, tmp_path):
         grid_files.read(alone)
     house = Installation(tmp_path / "new")
     (tmp_path / "new").mkdir()
-    house.manage("migrate", "-v0")
+    house.migrate()
     for grid in (ended, other):
         house.manage("import_grid", str(tmp_path / f"{grid.pk}.tar"))
     assert house.rows("SELECT id, confirms_id, confirms_queue_cap FROM benchmarks_grid ORDER BY id") == [

@@ -30,7 +30,7 @@ def tables(path):
 def small(tmp_path):
     (tmp_path / "small").mkdir()
     house = Installation(tmp_path / "small")
-    house.manage("migrate", "-v0")
+    house.migrate()
     house.grid = house.script(MADE)
     return house
 
@@ -39,7 +39,7 @@ def small(tmp_path):
 def large(tmp_path, postgres):
     (tmp_path / "large").mkdir()
     house = Installation(tmp_path / "large", DATABASE_URL=postgres)
-    house.manage("migrate", "-v0")
+    house.migrate()
     return house
 
 
@@ -52,7 +52,7 @@ def test_a_backup_goes_from_sqlite_to_postgresql_and_back(small, large, tmp_path
     large.manage("backup", str(back))
     (tmp_path / "again").mkdir()
     again = Installation(tmp_path / "again")
-    again.manage("migrate", "-v0")
+    again.migrate()
     again.manage("restore", str(back))
     again.manage("verify_audit")
     assert tables(back) == tables(there)

@@ -24,7 +24,7 @@ class World:
     redis: Redis
 
     def drawn(self, *, settings: tuple[int, ...], window_s: float) -> int:
-        self.house.manage("migrate", "-v", "0")
+        self.house.migrate()
         endpoint = self.house.start_simulator()
         grid: int = self.house.script(DRAW.format(endpoint=endpoint, settings=settings, window_s=window_s))["grid"]
         return grid

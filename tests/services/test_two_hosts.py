@@ -67,7 +67,7 @@ def place(tmp_path, postgres, broker):
 
 def test_each_worker_serves_its_own_host_and_the_office_shows_both(place, tmp_path):
     office, hosts = place("office"), {slug: place(slug) for slug in HOSTS}
-    office.manage("migrate", "-v", "0")
+    office.migrate()
     endpoints = {slug: house.start_simulator() for slug, house in hosts.items()}
     tokens = office.script(DRAWN.format(endpoints=endpoints, grids=GRIDS_EACH))
     for slug, house in hosts.items():

@@ -24,7 +24,7 @@ def web(tmp_path: Path, postgres: str, broker: str) -> Iterator[Installation]:
     folder = tmp_path / "web"
     folder.mkdir()
     made = Installation(folder, DATABASE_URL=postgres, BROKER_URL=broker)
-    made.manage("migrate", "-v", "0")
+    made.migrate()
     yield made
     made.close()
 
@@ -103,7 +103,7 @@ def test_the_role_writes_nothing_that_judges_authorises_or_names_people(postgres
 MAY_UPDATE = {
     "benchmarks_grid": {
         "status", "stop_requested", "stop_reason", "started_at", "finished_at", "progress_version", "probe_id", "calibration",
-        "baseline", "answer",
+        "baseline", "answer", "paused_at", "paused_by",
     },
     "benchmarks_cell": {
         "status", "attempt", "claimed_by", "heartbeat_at", "started_at", "finished_at", "reason", "progress", "summary",

@@ -16,7 +16,7 @@ def kill_a_worker_in_mid_cell_and_finish(house: Installation, *, after_s: float 
     `after_s`: how long that cell has run already, less than its window. Returns the seconds that its engine outlived the
     worker.
     """
-    house.manage("migrate", "-v", "0")
+    house.migrate()
     grid = house.script(DRAW.format(endpoint=house.start_simulator(), settings=(1, 2, 3, 4), window_s=4.0))["grid"]
     worker = house.start_worker()
 
@@ -57,7 +57,7 @@ def _states(house: Installation) -> list[str]:
 
 def claim_all_with_four_processes(house: Installation) -> None:
     """Four processes race for the cells of four hosts: each cell is claimed, recorded and kept exactly once."""
-    house.manage("migrate", "-v", "0")
+    house.migrate()
     house.script(MANY.format(hosts=4, cells=6))
     with ThreadPoolExecutor(4) as pool:
         taken = list(pool.map(lambda _: house.script(CLAIM_ALL), range(4)))

@@ -124,7 +124,7 @@ def inside_a_small_disk(house: Installation, megabytes: int, body: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.needs("unshare", "apt install util-linux")
 def test_a_disk_that_fills_up_under_a_cell_costs_that_attempt_and_the_next_cell_does_not_start(house) -> None:
-    house.manage("migrate", "-v", "0")
+    house.migrate()
     drawn = house.script(DRAW.format(endpoint=house.start_simulator(), settings=(1, 2), window_s=8.0))
     first, second, third, status = inside_a_small_disk(house, 300, RUN.format(host=drawn["host"]))
     assert first[:2] == ["measured", "measured"]

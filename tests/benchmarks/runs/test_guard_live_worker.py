@@ -31,7 +31,7 @@ def house(tmp_path, stub):
 
 def test_a_card_that_grows_hot_ends_its_stage_and_all_higher_ones(house, stub):
     stub.set(gpu0_temp=40, gpu0_mw=60_000)
-    house.manage("migrate", "-v", "0")
+    house.migrate()
     house.script(DRAW.format(endpoint=house.start_simulator(), settings=(1, 2, 4), window_s=8.0))
     worker = house.start_worker()
 

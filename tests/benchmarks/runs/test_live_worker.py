@@ -42,6 +42,6 @@ answer = [standing, gone, triggers.missing()]
 
 
 def test_triggers_let_a_migration_rebuild_a_table_and_stand_again_after_it(house):
-    house.manage("migrate", "-v", "0")
+    house.migrate()
     standing, gone, after = house.script(REBUILD)
     assert (standing, gone > 0, after) == ([], True, [])

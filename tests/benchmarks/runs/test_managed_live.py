@@ -31,7 +31,7 @@ def test_the_runtime_ends_with_a_killed_worker_and_what_ran_before_comes_back_af
     port = free_port()
     command = [sys.executable, "-m", "benchmarks.simulator", "--port", "{port}", "--active", "{setting}"]
     said = write_profile(house, "simulator", command, port=port, context=4096)
-    house.manage("migrate", "-v", "0")
+    house.migrate()
     drawn = DRAW_MANAGED.format(
         kind="simulator", endpoint=f"http://127.0.0.1:{port}", model="headroom-simulated-demo", settings=(1, 2, 4), window_s=3.0
     )  # fmt: skip

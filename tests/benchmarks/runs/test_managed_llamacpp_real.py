@@ -31,7 +31,7 @@ def command(house: Installation, *more: str) -> list[str]:
 
 
 def run(house: Installation, port: int, *, settings: tuple[int, ...]) -> int:
-    house.manage("migrate", "-v", "0")
+    house.migrate()
     drawn = DRAW_MANAGED.format(
         kind="llamacpp", endpoint=f"http://127.0.0.1:{port}", model="headroom-tiny", settings=settings, window_s=3.0
     )

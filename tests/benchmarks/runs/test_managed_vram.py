@@ -43,7 +43,7 @@ def test_no_further_runtime_starts_before_the_memory_of_the_last_one_is_back(tmp
         f" trap 'kill $!; {back}; exit 0' TERM; wait"
     )
     write_profile(house, "simulator", ["/bin/sh", "-c", script], port=port, context=4096)
-    house.manage("migrate", "-v", "0")
+    house.migrate()
     drawn = DRAW_MANAGED.format(
         kind="simulator", endpoint=f"http://127.0.0.1:{port}", model="m", settings=(1, 2), window_s=3.0
     )
