@@ -1,4 +1,4 @@
-"""The judging app; loads Celery and the start-up checks."""
+"""The judging app; loads Celery, the start-up checks and, for looking at, the pseudo-language."""
 
 from django.apps import AppConfig
 
@@ -8,4 +8,9 @@ class CapacityConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from capacity import celery, checks  # noqa: F401
+        from django.conf import settings
+
+        from capacity import celery, checks, pseudo  # noqa: F401
+
+        if settings.DEBUG:
+            pseudo.install()

@@ -9,18 +9,15 @@ from datetime import timedelta
 from django.conf import settings
 from django.contrib.auth.views import LoginView, LogoutView
 from django.db import DatabaseError, connection
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from benchmarks.access import EVERYONE, Person, allow, person, public
-from benchmarks.models import Grid, Hardware, RuntimeKind
+from benchmarks.models import Grid, Hardware
 from benchmarks.queries import grids_of
-from benchmarks.runtimes.terms import terms_of
-from capacity.docs_cases import CASES
-from capacity.docs_rubric import CRITERIA
 from capacity.models import Choice, Statement
 
 WORKER_LATE_AFTER = timedelta(minutes=2)
@@ -145,27 +142,6 @@ def _database_answers() -> bool:
             return bool(cursor.fetchone())
     except DatabaseError:
         return False
-
-
-@public
-@require_safe
-def docs(request: HttpRequest) -> HttpResponse:
-    kinds = [(kind, label) for kind, label in RuntimeKind.choices if kind != RuntimeKind.OTHER]
-    return render(request, "capacity/docs.html", {"kinds": kinds, "cases": CASES, "criteria": CRITERIA})
-
-
-@public
-@require_safe
-def docs_page(request: HttpRequest, slug: str) -> HttpResponse:
-    """A diagnosis, a criterion of the rubric, or one runtime's own words beside ours, with where and when they were read."""
-    for pages in (CASES, CRITERIA):
-        if page := next((one for one in pages if one.slug == slug), None):
-            return render(
-                request, "capacity/docs_case.html", {"page": page, "others": pages, "is_case": pages is CASES}
-            )
-    if slug not in RuntimeKind.values or slug == RuntimeKind.OTHER:
-        raise Http404("There is no such page.")
-    return render(request, "capacity/docs_page.html", {"kind": RuntimeKind(slug), "terms": terms_of(slug)})
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
