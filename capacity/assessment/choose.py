@@ -213,8 +213,18 @@ def _verdict(facts: GridFacts, rows: tuple[SettingRow, ...], *, kind: Kind, foun
         confirmation=confirmed,
         policy=policy.policy(facts, chosen, room, cap, rollback_words, confirmed, rollback) if chosen and room else (),
         knee=found,
-        outside=outside.outside(facts, rows, chosen, room, confirmed) if chosen and room else (),
+        outside=outside.outside(facts, rows, chosen, room, confirmed, _confirmed_above(facts, rows, chosen))
+        if chosen and room
+        else (),
     )
+
+
+def _confirmed_above(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow) -> Confirmation | None:
+    """What an open loop said of the next safe setting up; asked only where one was drawn for it."""
+    row = outside.next_up(rows, chosen)
+    if row is None or all(one.setting != row.setting for one in facts.confirmations):
+        return None
+    return _roomed(facts, row)[2]
 
 
 def rollback_from(facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow | None) -> tuple[int | None, str]:

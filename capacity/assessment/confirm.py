@@ -22,6 +22,7 @@ from benchmarks.stats.shares import share
 from capacity.assessment import accounting, confirm_words, gates, latency, queueing, rates, validity
 from capacity.assessment.facts import MIXED, RUNNING, WAITING, CellFact, ConfirmFact, GridFacts
 from capacity.assessment.latency import LIMIT_NAMES
+from capacity.assessment.next_rate import with_next_rate
 from capacity.assessment.verdict import Answer, Check, Claim, Confirmation, Gate, Headroom, QueueCap, SettingRow
 
 ALPHA = 0.01
@@ -51,7 +52,10 @@ def confirmation(facts: GridFacts, chosen: SettingRow, room: Headroom, cap: Queu
     ran = next((cells for cells in alike if any(one.summary for one in cells)), None)
     if ran is not None:
         found = _of_grid(facts, chosen, blank, ran)
-        return replace(found, earlier=len([cells for cells in alike if cells[0].grid_id < ran[0].grid_id]))
+        older = [cells for cells in alike if cells[0].grid_id < ran[0].grid_id]
+        if found.answer == Answer.FAILS or (found.indicative and not found.needs):
+            found = with_next_rate(facts, chosen, found, _held(facts, chosen, blank, older))
+        return replace(found, earlier=len(older))
     if alike:
         first = alike[0][0]
         return replace(
@@ -75,6 +79,14 @@ def _of_grid(facts: GridFacts, chosen: SettingRow, blank: Confirmation, cells: S
     return found[max(holding - 1, 0)]
 
 
+def _held(
+    facts: GridFacts, chosen: SettingRow, blank: Confirmation, older: Sequence[Sequence[ConfirmFact]]
+) -> float | None:
+    """The highest rate that an older open loop held at."""
+    found = [_of_grid(facts, chosen, blank, cells) for cells in older]
+    return max((one.rate_per_min for one in found if one.answer == Answer.HOLDS and one.rate_per_min), default=None)
+
+
 def _at_rate(facts: GridFacts, chosen: SettingRow, blank: Confirmation, cells: Sequence[ConfirmFact]) -> Confirmation:
     first, measured = cells[0], [_cell(one) for one in cells if one.summary is not None]
     at = replace(
@@ -83,7 +95,10 @@ def _at_rate(facts: GridFacts, chosen: SettingRow, blank: Confirmation, cells: S
     )  # fmt: skip
     if any(one.status in UNFINISHED for one in cells) or not measured:
         return replace(at, words=confirm_words.unfinished(first, len(measured), len(cells)))
-    seen = replace(_seen(facts, chosen, at, measured), silent=_silent(facts, measured))
+    seen = replace(
+        _seen(facts, chosen, at, measured), silent=_silent(facts, measured), recorded=all(one.recorded for one in cells)
+    )  # fmt: skip
+    seen = replace(seen, in_force=confirm_words.in_force(seen.refused, first.probed))
     whole = gates.completeness([_cell(one) for one in cells])
     if any(cell.summary is not None and cell.summary.end_reason.startswith(gates.GUARD) for cell in measured):
         return replace(seen, answer=Answer.FAILS, words=whole.reason, next_cell=confirm_words.LOWER)
@@ -98,12 +113,15 @@ def _at_rate(facts: GridFacts, chosen: SettingRow, blank: Confirmation, cells: S
 
 def _concluded(facts: GridFacts, seen: Confirmation, cells: Sequence[CellFact]) -> Confirmation:
     """Of valid windows: what fails first, then what is not proved yet."""
-    failed = [gate.reason for gate in _kept(facts, cells) if gate.answer == Answer.FAILS]
+    bad = [gate for gate in _kept(facts, cells) if gate.answer == Answer.FAILS]
+    failed = [gate.reason for gate in bad]
     failed += [confirm_words.claim(one) for one in seen.claims if one.answer == Answer.FAILS]
     figures = confirm_words.figures(seen)
     if failed:
         words = f"{confirm_words.fails(seen)} {' '.join(failed)} {figures}"
-        return replace(seen, answer=Answer.FAILS, words=words, next_cell=confirm_words.LOWER)
+        mend = " ".join(dict.fromkeys(gate.remedy for gate in bad if gate.remedy and gate.key != "success"))
+        next_cell = f"{mend} {confirm_words.AGAIN}" if mend else confirm_words.LOWER
+        return replace(seen, answer=Answer.FAILS, words=words, next_cell=next_cell)
     open_ = [one for one in seen.claims if one.answer != Answer.HOLDS]
     if open_ or not seen.claims:
         needs = max((one.needs for one in open_), default=0)

@@ -68,6 +68,13 @@ def in_front(setting: int, cap: int | None) -> str:
     return f"Put {setting} at once and {allowed} in force, in the runtime or in a gateway before it."
 
 
+def in_force(refused: Share | None, probed: Sequence[int]) -> str:
+    """By what the queue cap was seen to be in force; empty where by nothing."""
+    if refused is not None and refused.hits:
+        return f"{refused.hits} of {refused.n} requests of the open loop were refused by it."
+    return "An overload probe of the same runtime was answered with refusals." if probed else ""
+
+
 def holds(found: Confirmation) -> str:
     sure = "every limit holds with 99 % confidence"
     return f"Confirmed in an open loop at {_rate(found.rate_per_min)}{_through(found)}: {sure}."
@@ -89,6 +96,22 @@ def longer(claims: Sequence[Claim]) -> str:
         return "Draw the confirmation again with more repeats, or at a lower rate: its repeats differ too much for a proof."
     name = next(one.class_name for one in claims if one.needs == needs)
     return f"Draw the confirmation again with a longer window or more repeats: {needs} more requests of {name} would settle it."
+
+
+def to_lower(rate: float, setting: int, cap: int, why: str) -> str:
+    """The next cell after an open loop that did not hold."""
+    through = f"through a queue in which {waiting(cap)}"
+    return f"Draw the confirmation at {_rate(rate)}, {setting} served at once, {through}. {why}"
+
+
+def lower(rate_per_min: float, times: float, best: float) -> str:
+    many = "As many" if times < 1.05 else f"{times:.1f} times as many"
+    seen = f"{many} were late or refused at {_rate(rate_per_min)} as foretold"
+    return f"{seen}; if that stays so, {best:g} a minute is the highest rate that leaves a proof."
+
+
+def held_there(rate_per_min: float) -> str:
+    return f"An earlier open loop held at {_rate(rate_per_min)}."
 
 
 def longer_queue(confirmed: int, proposed: int) -> str:

@@ -5,22 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor
 
+from benchmarks.stats.quantiles import needed_for_bound
 from capacity.assessment import words
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.verdict import Answer, Confirmation, Headroom, NotMeasured, SettingRow
 
+ALPHA = 0.01
+CONFIRM = "confirm"
+"""The mode of an offer that is an open loop through a queue cap, drawn on the page of confirmations."""
+
 
 def outside(
     facts: GridFacts, rows: Sequence[SettingRow], chosen: SettingRow, room: Headroom, confirmed: Confirmation | None,
+    above: Confirmation | None = None,
 ) -> tuple[NotMeasured, ...]:  # fmt: skip
-    """Settings between and above those measured, lengths, and rates; each with the grid that would measure it."""
+    """Settings between and above those measured, lengths, and rates; each with the grid that would measure it. `above` is
+    what an open loop said of the next safe setting up, None where there is none."""
     measured = [row.setting for row in rows if row.cells]
     return (
         *_between(measured, chosen.setting),
         _above(max(measured), chosen.setting),
         *_lengths(facts),
         _rate(room, confirmed),
+        *_neighbour(rows, chosen, confirmed, above),
+        *_p99(chosen, confirmed),
     )
+
+
+def next_up(rows: Sequence[SettingRow], chosen: SettingRow) -> SettingRow | None:
+    """The next setting above the chosen one that holds too: what fails in a closed loop needs no open one."""
+    above = next((row for row in rows if row.setting > chosen.setting and row.cells), None)
+    return above if above is not None and above.safe else None
 
 
 def answer(rows: Sequence[SettingRow], setting: int) -> str:
@@ -100,6 +115,44 @@ def _lengths(facts: GridFacts) -> list[NotMeasured]:
             )
         )
     return found
+
+
+def _neighbour(
+    rows: Sequence[SettingRow], chosen: SettingRow, confirmed: Confirmation | None, above: Confirmation | None
+) -> list[NotMeasured]:
+    """Beside the finalist its neighbour is confirmed, once there is a finalist."""
+    row = next_up(rows, chosen)
+    if row is None or confirmed is None or confirmed.answer != Answer.HOLDS:
+        return []
+    if above is not None and above.answer in (Answer.HOLDS, Answer.FAILS):
+        return []
+    sentence = (
+        f"{words.flight(row.setting, start=True)}, the next setting up, in an open loop: not measured. It holds in a closed loop "
+        "and adds too little there; what its users would feel nobody knows."
+    )
+    return [
+        NotMeasured(
+            key="neighbour", sentence=sentence, offer=f"Draw the confirmation of {row.setting}", settings=(row.setting,),
+            mode=CONFIRM,
+        )
+    ]  # fmt: skip
+
+
+def _p99(chosen: SettingRow, confirmed: Confirmation | None) -> list[NotMeasured]:
+    """What is confirmed at the objective's percentile is not yet proved at p99."""
+    if confirmed is None or confirmed.answer != Answer.HOLDS:
+        return []
+    needed = needed_for_bound(0.99, 0, ALPHA)
+    few = [one for one in confirmed.claims if one.percentile < 99 and (one.n_effective or one.n) < needed]
+    if not few:
+        return []
+    worst = min(few, key=lambda one: one.n_effective or one.n)
+    sentence = (
+        f"p99 of {worst.class_name} ({worst.limit_name}) in the open loop: not proved. Its requests are worth "
+        f"{worst.n_effective or worst.n:,} independent ones, and a p99 takes {needed} without a miss."
+    )
+    offer = f"Draw a longer confirmation of {chosen.setting}"
+    return [NotMeasured(key="p99", sentence=sentence, offer=offer, settings=(chosen.setting,), mode=CONFIRM)]
 
 
 def _rate(room: Headroom, confirmed: Confirmation | None) -> NotMeasured:

@@ -104,6 +104,32 @@ def predicted(facts: GridFacts, chosen: SettingRow, rate_per_min: float, cap: in
     return _row(asked, rate_per_min, cap) if asked is not None and 0 <= cap <= MOST_CAP else None
 
 
+def foretold_misses(facts: GridFacts, chosen: SettingRow, rate_per_min: float, cap: int) -> tuple[float, float] | None:
+    """(share refused or late of the class that has most, share refused) at this rate and cap; None where not known."""
+    asked, _ = _asked(facts, chosen.setting, rate_per_min)
+    return _misses(asked, rate_per_min, cap) if asked is not None else None
+
+
+def highest_below(
+    facts: GridFacts, chosen: SettingRow, rate_per_min: float, cap: int, holds: Callable[[float, float], bool]
+) -> float | None:
+    """The highest rate under this one at which `holds` of `foretold_misses` is true; None where none is found."""
+    asked, _ = _asked(facts, chosen.setting, rate_per_min)
+    if asked is None:
+        return None
+    low, high = 0.0, rate_per_min
+    for _ in range(RATE_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(*_misses(asked, middle, cap)) else (low, middle)
+    return low or None
+
+
+def _misses(asked: Question, rate_per_min: float, cap: int) -> tuple[float, float]:
+    of = chain(asked.served.value, rate_per_min / PER_MINUTE, cap)
+    in_time = min(_shares_in_time(asked, of), default=1.0)
+    return 1 - (1 - of.refused_share) * in_time, of.refused_share
+
+
 def served_at(facts: GridFacts, active: int) -> Served | None:
     """Completions a second of the mix with 1 ... active in flight; None where the setting itself was not measured."""
     tested = {}

@@ -17,6 +17,7 @@ from capacity.assessment import words
 from capacity.assessment.criteria import beyond, criterion, headroom, listed, objective, repeats_of, sample
 from capacity.assessment.criteria import fails as fails
 from capacity.assessment.facts import GridFacts
+from capacity.assessment.queue_words import waiting
 from capacity.assessment.verdict import (
     Answer,
     Confirmation,
@@ -67,8 +68,9 @@ def rubric(
         sample(chosen, knee, repeats_of(facts, chosen)),
         _window(chosen, confirmed),
         *(_from_gate(chosen, key, title, next_cell) for key, title, next_cell in GATES),
-        _conditions(facts),
+        _conditions(facts, confirmed),
         _confirmed(confirmed),
+        _cap(confirmed),
         _readings(facts, chosen),
         _diagnosed(findings),
     )
@@ -104,6 +106,7 @@ _SHORT = {
     "tenancy": "tenancy",
     "conditions": "conditions",
     "confirmation": "an open loop at the stated rate",
+    "cap": "whether the queue cap was in force",
     "readings": "some readings",
     "diagnosis": "some of the seven diagnoses",
 }
@@ -228,7 +231,7 @@ def _from_gate(chosen: SettingRow, key: str, title: str, next_cell: str) -> Crit
     )
 
 
-def _conditions(facts: GridFacts) -> Criterion:
+def _conditions(facts: GridFacts, confirmed: Confirmation | None) -> Criterion:
     found = criterion("conditions", "Conditions recorded and unchanged")
     if not facts.conditions.recorded:
         return replace(
@@ -243,6 +246,15 @@ def _conditions(facts: GridFacts) -> Criterion:
             answer=Answer.FAILS,
             reason=f"Conditions changed while it ran: {listed(list(facts.conditions.differs[:3]))}.",
             next_cell="Run the grid again under one set of conditions.",
+        )
+    if confirmed is not None and confirmed.cells and not confirmed.recorded:
+        return replace(
+            found,
+            answer=Answer.NOT_TESTED,
+            reason=f"Room and power of grid {confirmed.grid_id}, which confirms the setting, are not recorded both before "
+            "and after.",
+            next_cell=f"Record the conditions on the page of grid {confirmed.grid_id}, before and after.",
+            cells=confirmed.cells,
         )
     return replace(found, reason="Room and power are recorded, and nothing changed while it ran.")
 
@@ -260,6 +272,24 @@ def _confirmed(confirmed: Confirmation | None) -> Criterion:
         reason=reason,
         cells=confirmed.cells,
         next_cell="" if met else confirmed.next_cell or draw,
+    )
+
+
+def _cap(confirmed: Confirmation | None) -> Criterion:
+    """That nobody was refused proves no bound: a cap that was not in force would look the same."""
+    found = criterion("cap", "Queue cap in force")
+    if confirmed is None or confirmed.answer != Answer.HOLDS:
+        return replace(found, answer=Answer.NOT_APPLICABLE, reason="Asked as soon as an open loop holds through it.")
+    if confirmed.in_force:
+        return replace(found, reason=confirmed.in_force, cells=confirmed.cells)
+    return replace(
+        found,
+        answer=Answer.NOT_TESTED,
+        reason="Nobody was refused in the open loop, and no overload probe of the runtime that it went through met a refusal, "
+        f"so nothing shows that a queue in which {waiting(confirmed.queue_cap or 0)} was in force.",
+        next_cell=f"Run the overload probe through what stood in front of the open loop: a closed loop of {confirmed.setting} in "
+        "flight with that probe, on the same runtime.",
+        cells=confirmed.cells,
     )
 
 

@@ -173,7 +173,8 @@ class Knee(msgspec.Struct, frozen=True, kw_only=True):
 
 class NotMeasured(msgspec.Struct, frozen=True, kw_only=True):
     """A question from outside what was tested, whose answer is *not measured*. `settings` are those that a new grid would
-    have to measure, empty where it is not a setting that is missing; `mode` is how it would load."""
+    have to measure, empty where it is not a setting that is missing; `mode` is how it would load, `confirm` an open loop
+    through a queue cap, of one of the settings that are measured."""
 
     key: str
     sentence: str

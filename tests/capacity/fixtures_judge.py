@@ -106,7 +106,7 @@ def confirming(setting: int = 4, *, rate_per_min: float = 500.0, **more: Any) ->
     """An open loop of 900 requests, all inside the limit, through a queue of 8."""
     return ConfirmFact(
         grid_id=70, cell_id=700, setting=setting, queue_cap=8, rate_per_min=rate_per_min, status="measured", reason="",
-        summary=open_window(**more),
+        summary=open_window(**more), probed=(906,),
     )  # fmt: skip
 
 

@@ -98,7 +98,7 @@ def test_a_percentile_over_its_limit_refutes_it() -> None:
     found = judged(drawn(window(over=20)))
     assert found.answer == Answer.FAILS
     assert "p95 of long (end to end) is 14.00 s, over the limit of 12.00 s" in found.words
-    assert "lower rate" in found.next_cell
+    assert found.next_cell.startswith("Draw the confirmation at 27 requests a minute")
 
 
 def test_refusals_count_against_the_share_that_must_succeed_and_as_late() -> None:
@@ -258,3 +258,84 @@ def test_a_confirmed_queue_that_is_longer_than_leaves_the_objective_is_cautioned
     assert found.queue_cap.cap is not None
     (said,) = (one for one in found.cautions if "confirmed with a queue" in one)
     assert ("1000 may wait" in said, f"{found.queue_cap.cap} is the most" in said) == (True, True)
+
+
+def test_after_a_failure_the_highest_lower_rate_that_the_evidence_supports_is_proposed_with_its_reason() -> None:
+    found = judged(drawn(window(over=20)))
+    assert (found.answer, found.next_rate_per_min) == (Answer.FAILS, 27.0)
+    why = (
+        "2.4 times as many were late or refused at 36 requests a minute as foretold; if that stays so, 27 a minute is the "
+        "highest rate that leaves a proof."
+    )
+    assert found.next_why == why
+    assert found.next_cell == (
+        f"Draw the confirmation at 27 requests a minute, 4 served at once, through a queue in which 8 may wait. {why}"
+    )
+    worse, worst = judged(drawn(window(over=40))), judged(drawn(window(over=80)))
+    assert (worse.next_rate_per_min, worst.next_rate_per_min) == (24.0, 21.0)  # the more were late, the lower
+    refused = judged(drawn(window(refused=12)))
+    assert (refused.answer, refused.next_rate_per_min) == (Answer.FAILS, 29.0)
+
+
+def test_a_lower_rate_that_an_older_open_loop_held_at_is_supported_too() -> None:
+    older, newer = drawn(window(), rate_per_min=30.0, grid_id=5), drawn(window(over=80), grid_id=7)
+    found = judged((*older, *newer))
+    assert (found.answer, found.next_rate_per_min) == (Answer.FAILS, 30.0)
+    assert found.next_why == "An earlier open loop held at 30 requests a minute."
+
+
+def test_a_lower_rate_is_not_proposed_where_it_mends_nothing_or_nothing_is_known() -> None:
+    hot = judged(drawn(window(gauges=(made.gauge("gpu_temperature_c", 99.0),))))
+    assert (hot.answer, hot.next_rate_per_min) == (Answer.FAILS, None)
+    assert hot.next_cell == "Cool the room or lower the power cap. Then draw the confirmation again."
+    cut = judged(drawn(window(complete=False, end_reason="stopped by a person")))
+    assert (cut.answer, cut.next_rate_per_min) == (Answer.NOT_TESTED, None)
+    assert judged(drawn(window())).next_rate_per_min is None
+
+
+def test_repeats_that_differ_too_much_for_a_proof_are_offered_more_of_them_or_a_lower_rate() -> None:
+    def shifted(by: float, seed: int) -> CellSummary:
+        found = window(seed=seed)
+        times = np.random.default_rng(seed).uniform(3, 9, 300) * by
+        return replace(found, classes=tuple(replace(p, pools={"e2e_s": pool(times, 12.0)}) for p in found.classes))
+
+    found = judged(drawn(shifted(0.8, 1), shifted(1.0, 2), shifted(1.3, 3)))
+    assert (found.answer, found.indicative, found.needs) == (Answer.NOT_TESTED, True, 0), found.words
+    assert found.next_rate_per_min is not None
+    assert found.next_rate_per_min < 36
+
+
+def test_a_queue_cap_is_in_force_where_somebody_saw_it_refuse() -> None:
+    assert judged(drawn(window())).in_force == ""
+    assert judged(drawn(window(refused=2))).in_force == "2 of 300 requests of the open loop were refused by it."
+    probed = judged(drawn(window(), probed=(31,)))
+    assert probed.in_force == "An overload probe of the same runtime was answered with refusals."
+
+
+FLAT = {1: (0.25, 300), 2: (0.33, 540), 4: (0.6, 900), 8: (0.9, 905)}
+"""Eight holds too, and adds next to nothing."""
+
+
+def offers(facts: GridFacts) -> dict[str, tuple[str, tuple[int, ...]]]:
+    found = choose.judge(facts)
+    assert found.recommended == 4
+    return {one.key: (one.mode, one.settings) for one in found.outside}
+
+
+def test_the_next_setting_up_that_holds_too_is_not_measured_in_an_open_loop_until_it_is_confirmed_or_refuted() -> None:
+    neighbour = fx.complete(measured=fx.cells(FLAT))
+    assert offers(neighbour)["neighbour"] == ("confirm", (8,))
+    above = replace(fx.confirming(8), grid_id=71, cell_id=710)
+    both = replace(neighbour, confirmations=(*neighbour.confirmations, above))
+    refuted = replace(above, summary=fx.open_window(late=90))
+    either = replace(neighbour, confirmations=(*neighbour.confirmations, refuted))
+    for told in (both, either, fx.complete(), replace(neighbour, confirmations=())):
+        assert "neighbour" not in offers(told)
+
+
+def test_p99_is_proved_by_459_independent_requests_and_else_not() -> None:
+    assert "p99" not in offers(fx.complete())
+    few = fx.complete(confirmations=(fx.confirming(n=400),))
+    assert offers(few)["p99"] == ("confirm", (4,))
+    (told,) = [one.sentence for one in choose.judge(few).outside if one.key == "p99"]
+    assert "a p99 takes 459 without a miss" in told

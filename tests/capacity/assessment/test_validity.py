@@ -188,7 +188,7 @@ def test_a_server_that_settles_asks_for_a_longer_warm_up() -> None:
 def test_the_gate_counts_what_holds_and_names_what_nobody_reported() -> None:
     found = gate(facts_of(cell_of(part={"long_outputs": 0})))
     assert (found.answer, found.indicative) == (Answer.HOLDS, False)
-    assert found.reason.startswith("3 checks of the window hold. Not reported: little's law, steady over the window")
+    assert found.reason.startswith("3 checks of the window hold. Not reported: Little's law, steady over the window")
 
 
 def test_without_a_measured_cell_there_is_nothing_to_check() -> None:
