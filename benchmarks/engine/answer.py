@@ -28,7 +28,8 @@ class Answer:
     """
 
     __slots__ = (
-        "batch_output_tokens", "batch_prompt_tokens", "cached_prompt_tokens", "complete_as_is", "detail", "ended_well", "failed",
+        "batch_output_tokens", "batch_prompt_tokens", "cached_prompt_tokens", "complete_as_is", "detail", "dimension",
+        "ended_well", "failed",
         "finish_reason", "first_chunk_tokens", "has_content", "output_tokens", "prompt_tokens", "stamps",
         "t_answer_ns", "t_end_ns", "texts",
     )  # fmt: skip
@@ -49,6 +50,7 @@ class Answer:
         self.detail = ""
         self.ended_well = False
         self.complete_as_is = False
+        self.dimension: int | None = None
         self.has_content = False
 
     # What a dialect tells.
@@ -83,8 +85,9 @@ class Answer:
         if self.t_end_ns is None:
             self.t_end_ns = t_ns
 
-    def complete(self, t_ns: int) -> None:
+    def complete(self, t_ns: int, *, dimension: int | None = None) -> None:
         """A whole answer of a kind that has no finish_reason, an embedding: its dialect has seen that nothing lacks."""
+        self.dimension = dimension
         self.has_content = self.complete_as_is = True
         self.done(t_ns)
 

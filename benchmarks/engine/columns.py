@@ -63,7 +63,8 @@ _places = {name: {word: place for place, word in enumerate(words)} for name, wor
 
 
 def from_log(path: Path, *, counter: Counter | None = None) -> Columns:
-    """`counter` opens the tokeniser that the plan pins, for answers that no server counted. Raises log.NotALogError and NoHeaderError."""
+    """`counter` opens the tokeniser that the plan pins, for answers that no server counted. Raises log.NotALogError and
+    NoHeaderError."""
     return from_frames(log.read_frames(path), counter=counter)
 
 

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 import httpx
 
+from benchmarks.engine.answer import Answer
 from benchmarks.engine.dialects.base import Dialect
 from benchmarks.engine.dialects.table import dialect_of
 from benchmarks.engine.exchange import Due, Exchange, Limits
@@ -80,6 +81,7 @@ class Target:
         self.headers = httpx.Headers(request_headers(plan))
         self.limits = Limits(plan)
         self.deadlines = Deadlines()
+        self.dimension: int | None = None
         self.tls = tls or tls_context(plan)
         # The head is one text for all requests but for the length; httpx writes it, so that it is as httpx would send.
         template = httpx.Request("POST", self.url, headers=self.headers, content=b"")
@@ -88,6 +90,17 @@ class Target:
 
     def bytes_of(self, body: bytes) -> bytes:
         return b"%bContent-Length: %d%b%b" % (self._before, len(body), self._after, body)
+
+    def hold_dimension(self, answers: Sequence[Answer]) -> None:
+        """Embeddings of one model have one dimension, that of the first whole answer."""
+        for answer in answers:
+            if answer.dimension is None or answer.failed is not None:
+                continue
+            self.dimension = self.dimension or answer.dimension
+            if answer.dimension != self.dimension:
+                answer.fail(
+                    Outcome.MALFORMED, f"an embedding of dimension {answer.dimension}, the first had {self.dimension}"
+                )
 
     def transport(self) -> httpx.AsyncBaseTransport:
         """The transport made for measuring; httpx's own where a proxy or HTTP/2 is wanted."""
@@ -194,6 +207,7 @@ class Slot:
             self._exchange = None
             if self._measured is not None and exchange.expired is not None:
                 self._measured.abort()
+        target.hold_dimension(exchange.answers)
         exchange.close()
         return exchange
 

@@ -78,12 +78,13 @@ def whole(answers: Sequence[Answer], body: bytes, t_ns: int) -> None:
         answers[0].count(usage.prompt_tokens, None, usage.cached_tokens)
     elif usage is not None:
         answers[0].count_of_list(usage.prompt_tokens, None)
-    dimensions = {_judge(answer, one) for answer, one in zip(answers, data, strict=True)} - {None}
+    judged = [_judge(answer, one) for answer, one in zip(answers, data, strict=True)]
+    dimensions = {dimension for dimension in judged if dimension is not None}
     if len(dimensions) > 1:
         _fail_all(answers, f"embeddings of different dimensions: {', '.join(map(str, dimensions))}")
     for answer in answers:
         if answer.failed is None:
-            answer.complete(t_ns)
+            answer.complete(t_ns, dimension=max(dimensions))
 
 
 def failure(body: bytes) -> Failure:

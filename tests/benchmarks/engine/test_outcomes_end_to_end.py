@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ from benchmarks.engine.plan import Fixed
 from benchmarks.engine.summary import summarise
 from benchmarks.engine.terms import Outcome
 from benchmarks.simulator.faults import Fault
+from tests.benchmarks.engine.loads.running import NO_ERROR_LIMIT, run_cell
 from tests.benchmarks.engine.plans import a_class, a_plan
+from tests.benchmarks.engine.scripted import plain
 
 ROOT = Path(__file__).parents[3]
 LIMITS = {"first_byte_timeout_s": 0.4, "idle_timeout_s": 0.4, "total_timeout_s": 3.0}
@@ -96,3 +99,16 @@ def test_what_a_server_does_becomes_one_outcome(tmp_path, fault, asked, outcome,
 def test_the_table_leaves_out_no_outcome_and_no_fault():
     assert {row[2] for row in ROWS} | NOT_BY_A_SERVER == {Outcome(value) for value in OUTCOMES}
     assert {row[0] for row in ROWS} - {None} == set(Fault)
+
+
+def test_an_embedding_of_another_dimension_than_the_first_is_malformed(tmp_path):
+    def vector(*values: float) -> list[bytes]:
+        return [plain(200, json.dumps({"data": [{"index": 0, "embedding": values}]}).encode())]
+
+    answers = [vector(0.5, 0.25), vector(1.0, 2.0), vector(1.0, 2.0, 3.0), vector(0.5, 0.5)]
+    left = run_cell(
+        tmp_path, *answers, dialect="openai_embeddings", stream=False, offered_concurrency=1, max_requests=4,
+        guard=NO_ERROR_LIMIT,
+    )  # fmt: skip
+    assert [record.outcome for record in left.records] == [Outcome.OK, Outcome.OK, Outcome.MALFORMED, Outcome.OK]
+    assert left.records[2].detail == "an embedding of dimension 3, the first had 2"
