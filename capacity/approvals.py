@@ -19,7 +19,7 @@ from benchmarks.models import Conditions, Grid
 from benchmarks.queries import leaves_of
 from capacity import documents
 from capacity.assessment import none
-from capacity.assessment.choose import headroom, rollback_from, rubric_at, stated_at
+from capacity.assessment.choose import headroom, policy_at, rollback_from, rubric_at, stated_at
 from capacity.assessment.rubric import not_tested
 from capacity.assessment.verdict import Answer, Grade, SettingRow
 from capacity.models import Choice, Key, Objective, Statement
@@ -282,7 +282,7 @@ def _controls(result: Result, setting: int | None) -> list[object]:
         return []
     room, confirmed = stated_at(result.facts, row)
     bound = [confirmed.answer, confirmed.grid_id, list(confirmed.cells), confirmed.rate_per_min, confirmed.queue_cap]
-    policy = verdict.policy if setting == verdict.recommended else ()
+    policy = policy_at(result.facts, verdict, row.setting)
     return [room.stated_per_min, bound, [[line.key, line.value] for line in policy]]
 
 
@@ -313,7 +313,10 @@ def _claim(result: Result, row: SettingRow | None) -> dict[str, object]:
         "worst_ratio": row.worst.ratio if row.worst else None,
         "worst_class": row.worst.label if row.worst else "",
         "indicative": row.indicative,
-        "policy": [msgspec.to_builtins(line) for line in verdict.policy] if row.setting == verdict.recommended else [],
+        "memory_peak_bytes": row.memory.peak_bytes,
+        "memory_limit_bytes": row.memory.limit_bytes,
+        "memory_words": row.memory.words,
+        "policy": [msgspec.to_builtins(line) for line in policy_at(result.facts, verdict, row.setting)],
         "checks": msgspec.to_builtins(row.checks),
     }
 

@@ -10,8 +10,10 @@ import msgspec
 
 from benchmarks.models import Conditions
 from benchmarks.records.mode_words import setting_words
-from capacity.assessment import compare
-from capacity.assessment.compare import Cell, Change, Field, Key, Side
+from capacity.assessment import compare, compare_key
+from capacity.assessment.compare import Cell, Change, Side
+from capacity.assessment.compare_key import Field, Key, Line
+from capacity.chart_types import Chart
 from capacity.exports import Value, csv_of, json_of
 from capacity.queries import Provenance, Result, provenance
 
@@ -25,6 +27,36 @@ OTHER_LOADING = (
 
 
 @dataclass(frozen=True, slots=True)
+class Overall:
+    """The whole mix at the setting that decides, and why that setting."""
+
+    setting: int
+    whence: str
+    change: Change
+
+    @property
+    def heading(self) -> str:
+        """The finding in words; without a clear difference it says so, and never who is ahead."""
+        found, at = self.change, f"at {self.setting} in flight"
+        if not found.clear or found.change.value is None:
+            return f"No clear difference {at}"
+        more = found.change.value > 0
+        return f"B finishes {_percent(abs(found.change.value))} {'more' if more else 'fewer'} good requests {at}"
+
+    @property
+    def sentence(self) -> str:
+        """Both rates and the interval of the change, or why there is none."""
+        left, right = self.change.left.value, self.change.right.value
+        if left is None or right is None:
+            return f"{self.whence} It cannot be compared: {self.change.words}."
+        rates = f"{left:.1f} and {right:.1f} good requests a minute"
+        lower, upper = self.change.change.lower, self.change.change.upper
+        if lower is None or upper is None:
+            return f"{rates}, without an interval of the change: {self.change.words}. {self.whence}"
+        return f"{rates}; 95 % interval of the change {signed(lower)} to {signed(upper)} %. {self.whence}"
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Left is what the other is compared with. `alike` only where no field differs; `rows` are heads with their cells."""
 
@@ -34,6 +66,8 @@ class Comparison:
     fields: tuple[Field, ...]
     unknown: tuple[str, ...]
     rows: tuple[tuple[str, Cell], ...]
+    lines: tuple[Line, ...] = ()
+    overall: Overall | None = None
 
     @property
     def alike(self) -> bool:
@@ -42,6 +76,18 @@ class Comparison:
     @property
     def sentence(self) -> str:
         return ALIKE if self.alike else UNLIKE
+
+    @property
+    def differs_words(self) -> str:
+        """What differs, by name; a person reads from it what a gain may not be put down to."""
+        names = [
+            field.name[0].lower() + field.name[1:] if not field.name[:2].isupper() else field.name
+            for field in self.fields
+        ]
+        if len(names) == 1:
+            return f"Only the {names[0]} differs: what differs below may come from it, or from chance."
+        told = f"{', '.join(names[:-1])} and {names[-1]}"
+        return f"{told[0].upper()}{told[1:]} differ, so no difference below can be put down to one of them alone."
 
     @property
     def counted(self) -> str:
@@ -54,6 +100,7 @@ class Comparison:
 
 
 def comparison(left: Result, right: Result) -> Comparison:
+    """Cells are compared where both grids load in the same way; the mix as a whole where both loops are closed."""
     keys = key_of(left), key_of(right)
     grids = left.evidence.grid, right.evidence.grid
     same_loading = grids[0].mode == grids[1].mode
@@ -63,17 +110,135 @@ def comparison(left: Result, right: Result) -> Comparison:
         left=left,
         right=right,
         sides=(provenance(left.evidence), provenance(right.evidence)),
-        fields=compare.differing(*keys),
-        unknown=compare.unknown(*keys),
+        fields=compare_key.differing(*keys),
+        unknown=compare_key.unknown(*keys),
+        lines=compare_key.lines(*keys),
+        overall=_overall(left, right) if same_loading else None,
         rows=tuple((setting_words(grids[0].mode, cell.setting), cell) for cell in cells),
     )
+
+
+def _overall(left: Result, right: Result) -> Overall | None:
+    """At the setting that both recommend, else the largest that is safe in both, else the largest that both measured."""
+    one, other = left.verdict, right.verdict
+    rows = {row.setting: row for row in one.rows if row.good.value is not None}
+    pairs = [(rows[row.setting], row) for row in other.rows if row.setting in rows and row.good.value is not None]
+    if not pairs:
+        return None
+    safe = [pair for pair in pairs if pair[0].safe and pair[1].safe]
+    same = [pair for pair in safe if pair[0].setting == one.recommended == other.recommended]
+    chosen = (same or safe or pairs)[-1]
+    whence = (
+        "Both recommend this setting." if same
+        else "The largest setting that is safe in both." if safe
+        else "The largest setting that both measured; it is safe in neither or in one alone."
+    )  # fmt: skip
+    change = compare.rate_change(chosen[0].good, chosen[1].good, n=(chosen[0].n, chosen[1].n))
+    return Overall(setting=chosen[0].setting, whence=whence, change=change)
+
+
+def _percent(share: float) -> str:
+    """ "11 %", or one decimal below ten."""
+    return f"{share * 100:.1f} %" if share < 0.0995 else f"{share * 100:.0f} %"
+
+
+def signed(share: float) -> str:
+    """A change in per cent with its sign, without the per cent sign: "+11.3", "−4.0"."""
+    if isinf(share):
+        return "no bound"
+    return f"{share * 100:+.1f}".replace("-", "−")
+
+
+MEASURES = {"e2e_p95_s": "p95", "e2e_p50_s": "p50", "good_per_min": "Good requests", "success_share": "Success share"}
+"""What the table of cells can show, as the page's address names it."""
+VERBS = {"e2e_p95_s": ("slower", "faster"), "e2e_p50_s": ("slower", "faster"), "good_per_min": ("more", "fewer")}
+
+
+@dataclass(frozen=True, slots=True)
+class CellLine:
+    """One class at one setting in one measure. Ratios only of a p95 that has a limit; `reading` is in plain words and
+    `kind` says whether it is better, worse or neither."""
+
+    head: str
+    label: str
+    left: str = ""
+    right: str = ""
+    left_n: str = ""
+    right_n: str = ""
+    change: str = ""
+    interval: str = ""
+    left_ratio: float | None = None
+    right_ratio: float | None = None
+    reading: str = ""
+    kind: str = ""
+
+
+def cell_lines(found: Comparison, measure: str) -> list[CellLine]:
+    """The cells that both grids have, in one of MEASURES."""
+    changes = [(head, cell, change) for head, cell in found.rows for change in cell.changes if change.measure == measure]
+    return [_line(found, head, cell, change) for head, cell, change in changes]
+
+
+def missing_cells(found: Comparison) -> list[tuple[str, str]]:
+    """What one grid alone has: the sentence that says where it is missing, and the cells, in words."""
+    by_sentence: dict[str, list[str]] = {}
+    for head, cell in found.rows:
+        if cell.missing:
+            by_sentence.setdefault(cell.missing, []).append(f"{head}, {cell.label}")
+    return [(sentence, "; ".join(cells)) for sentence, cells in by_sentence.items()]
+
+
+def _line(found: Comparison, head: str, cell: Cell, change: Change) -> CellLine:
+    value, lower, upper = change.change.value, change.change.lower, change.change.upper
+    ends = [end for end in (lower, upper) if end is not None]
+    left, _, left_n = change.left_words.partition(", ")
+    right, _, right_n = change.right_words.partition(", ")
+    return CellLine(
+        head=head, label=cell.label, left=left, right=right, left_n=left_n, right_n=right_n,
+        change="" if value is None or isinf(value) else signed(value),
+        interval=f"{signed(ends[0])} to {signed(ends[1])}" if len(ends) == 2 else "",
+        left_ratio=_of_limit(found.left, cell, change, change.left),
+        right_ratio=_of_limit(found.right, cell, change, change.right),
+        reading=_reading(change), kind=_kind(change),
+    )  # fmt: skip
+
+
+def _reading(change: Change) -> str:
+    """ "B faster", or the judge's own words where nothing can be told."""
+    if not change.clear or change.change.value is None:
+        return change.words[0].upper() + change.words[1:].partition(" (")[0]
+    up, down = VERBS.get(change.measure, ("higher", "lower"))
+    return f"B {up if change.change.value > 0 else down}"
+
+
+def _kind(change: Change) -> str:
+    """Whether B is better: quicker, or more of what counts."""
+    if not change.clear or change.change.value is None:
+        return ""
+    more_is_better = change.measure in ("good_per_min", "success_share")
+    return "better" if (change.change.value > 0) == more_is_better else "worse"
+
+
+def _of_limit(result: Result, cell: Cell, change: Change, side: Side) -> float | None:
+    """A p95 as a share of its class's limit for end to end, where the objective is of that percentile and has one."""
+    limits = result.evidence.limits
+    limit = limits.classes.get(cell.label.removesuffix(" in the mix"))
+    if (
+        change.measure != "e2e_p95_s"
+        or limits.percentile != 95
+        or limit is None
+        or not limit.e2e_s
+        or side.value is None
+    ):
+        return None
+    return None if isinf(side.value) else side.value / limit.e2e_s
 
 
 def key_of(result: Result) -> Key:
     """What this grid has in common with another, or has not."""
     evidence, grid = result.evidence, result.evidence.grid
     before = next((row for row in evidence.conditions if row.phase == Conditions.Phase.BEFORE), None)
-    return compare.key_of(
+    return compare_key.key_of(
         declared=grid.declared,
         read=evidence.probe.facts if evidence.probe else {},
         summaries=[cell.summary for cell in evidence.measured if cell.summary],
@@ -101,6 +266,20 @@ def as_json(found: Comparison) -> str:
     """An object with `alike`, the fields that differ, those that neither has, and `rows` as in the CSV."""
     differing = [msgspec.to_builtins(field) for field in found.fields]
     return json_of(_rows(found), alike=found.alike, differing=differing, not_compared=list(found.unknown))
+
+
+def chart_csv(found: Comparison, chart: Chart) -> str:
+    """The points of a figure of both grids, each row with what was measured where on both sides."""
+    grids = dict(
+        zip(COLUMNS, (*_of_grid(found.left, found.sides[0]), *_of_grid(found.right, found.sides[1])), strict=False)
+    )
+    keys = [column.key for column in chart.points.columns]
+    rows = [grids | dict(zip(keys, map(_plain_value, row), strict=True)) for row in chart.points.rows]
+    return csv_of(rows, [*grids, *keys])
+
+
+def _plain_value(value: Value) -> Value:
+    return _plain(value) if isinstance(value, float) else value
 
 
 OF_GRID = ("grid", "simulated", "hardware", "runtime", "model", "room", "power", "date")

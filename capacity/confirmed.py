@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from benchmarks.conditions import alike
 from benchmarks.engine.summary_types import from_json
 from benchmarks.models import Cell, Conditions, Grid, HardwareProbe
 from benchmarks.records.modes import Mode
-from capacity.assessment import compare
+from capacity.assessment import compare_key
 from capacity.assessment.facts import ConfirmFact
 
 PHYSICAL = ("cpu", "ram_gib", "gpu", "gpu_count", "vram_gib", "power_cap_w")
@@ -34,6 +34,8 @@ def confirmations_of(grid: Grid) -> tuple[ConfirmFact, ...]:
         .annotate(
             power=_before("grid", "power_source"),
             room_c=_before("grid", "ambient_c"),
+            after=Exists(_conditions("grid", Conditions.Phase.AFTER)),
+            refused_at=_refused_at(),
             power_then=_before("grid__confirms", "power_source"),
             room_then_c=_before("grid__confirms", "ambient_c"),
         )
@@ -76,13 +78,25 @@ def surroundings(cell: Cell) -> tuple[str, ...]:
     return (*parts, *alike.differences(then, now))
 
 
-def _read(probe: HardwareProbe | None) -> compare.Key:
-    return compare.key_of(declared={}, read=probe.facts if probe else {})
+def _read(probe: HardwareProbe | None) -> compare_key.Key:
+    return compare_key.key_of(declared={}, read=probe.facts if probe else {})
 
 
 def _before(grid: str, field: str) -> Subquery:
-    rows = Conditions.objects.filter(grid=OuterRef(grid), phase=Conditions.Phase.BEFORE)
-    return Subquery(rows.values(field)[:1])
+    return Subquery(_conditions(grid, Conditions.Phase.BEFORE).values(field)[:1])
+
+
+def _conditions(grid: str, phase: str) -> QuerySet[Conditions]:
+    return Conditions.objects.filter(grid=OuterRef(grid), phase=phase)
+
+
+def _refused_at() -> Subquery:
+    """The newest overload probe of the same runtime that was answered with refusals."""
+    probes = Cell.objects.filter(
+        probe="overload", status=Cell.Status.MEASURED, verdict__verdict__startswith="refused",
+        grid__runtime=OuterRef("grid__runtime"), grid__team=OuterRef("grid__team"),
+    )  # fmt: skip
+    return Subquery(probes.order_by("-pk").values("pk")[:1])
 
 
 def _short(value: object) -> str:
@@ -101,4 +115,6 @@ def _fact(grid: Grid, cell: Cell) -> ConfirmFact:
         reason=cell.reason,
         summary=from_json(cell.summary) if cell.summary else None,
         differs=(*differences(grid, cell.grid), *surroundings(cell)),
+        recorded=cell.power is not None and cell.after,  # type: ignore[attr-defined]
+        probed=(cell.refused_at,) if cell.refused_at else (),  # type: ignore[attr-defined]
     )

@@ -246,14 +246,18 @@ def figure_json(name: str, text: str) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def nav_item(context: Context, url_name: str, label: str, icon_name: str, prefixes: str = "") -> SafeString:
-    """One entry of the side bar, marked as current on every page whose URL name starts with one of the prefixes."""
+def nav_item(
+    context: Context, url_name: str, label: str, icon_name: str, prefixes: str = "", *, count: str = "", hot: bool = False
+) -> SafeString:
+    """One entry of the side bar, marked as current on every page whose URL name starts with one of the prefixes. `count`
+    stands at its end in words; a hot one waits for the person who looks."""
     match = getattr(context.get("request"), "resolver_match", None)
     here = (match.url_name if match else "") or ""
     starts: Sequence[str] = prefixes.split() or [url_name]
     current = mark_safe(' aria-current="page"') if here.startswith(tuple(starts)) else ""
+    end = format_html('<span class="hr-count{}">{}</span>', " hr-count-hot" if hot else "", count) if count else ""
     return format_html(
-        '<a class="hr-nav" href="{}"{}>{}<span>{}</span></a>', reverse(url_name), current, icon(icon_name), label
+        '<a class="hr-nav" href="{}"{}>{}<span>{}</span>{}</a>', reverse(url_name), current, icon(icon_name), label, end
     )
 
 

@@ -1,72 +1,27 @@
-"""Two grids beside each other: what they were measured on, field by field, and the change of each cell with its interval.
+"""Two grids beside each other: the change of each cell with its interval, and that of the whole mix at one setting.
 
-Only what is alike in every field of the key may be put down to chance or to what a person changed; unlike grids may stand
-together under the list of what differs, and nothing is said of causes then.
+Only what is alike in every field of the key (compare_key) may be put down to chance or to what a person changed; unlike
+grids may stand together under the list of what differs, and nothing is said of causes then.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
+from typing import Protocol
 
 import msgspec
 
-from benchmarks.conditions.alike import AMBIENT_WITHIN_C
-from benchmarks.engine.summary_types import CellSummary, ClassSummary
+from benchmarks.engine.summary_types import ClassSummary
 from benchmarks.stats import ratios
 from benchmarks.stats.estimates import Estimate, Interval
 from benchmarks.stats.shares import share
 from capacity.assessment.facts import MIXED, CellFact
 from capacity.assessment.latency import seconds
 
-Value = str | float | int | None
-NOT_KNOWN = "not recorded"
-DIGEST_SHOWN = 12
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 PER_MINUTE = 60.0
 BY_BOUNDS = "bounds of one repeat each"
-
-
-class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """What two grids must have in common to be like for like. None is not recorded. `terms` are those of the mode."""
-
-    model: Value = None
-    model_digest: Value = None
-    runtime: Value = None
-    runtime_version: Value = None
-    flags: Value = None
-    cpu: Value = None
-    gpus: Value = None
-    driver: Value = None
-    power_cap_w: Value = None
-    vbios: Value = None
-    workload_digest: Value = None
-    method_version: Value = None
-    summary_schema: Value = None
-    power_source: Value = None
-    ambient_c: float | None = None
-    objective_digest: Value = None
-    mode: Value = None
-    terms: Value = None
-
-
-NAMES = {
-    "model": "Model", "model_digest": "Model digest", "runtime": "Runtime", "runtime_version": "Runtime version",
-    "flags": "Flags", "cpu": "CPU", "gpus": "GPUs", "driver": "GPU driver", "power_cap_w": "Power cap in W",
-    "vbios": "VBIOS", "workload_digest": "Workload digest", "method_version": "Method version",
-    "summary_schema": "Summary schema", "power_source": "Power source", "ambient_c": "Room temperature in °C",
-    "objective_digest": "Objective digest", "mode": "Way of loading", "terms": "Terms of loading",
-}  # fmt: skip
-
-
-class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """One field of the key that differs, with both values in words."""
-
-    name: str
-    left: str
-    right: str
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,94 +63,30 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     missing: str = ""
 
 
-def key_of(
-    *,
-    declared: Mapping[str, object],
-    read: Mapping[str, object],
-    summaries: Sequence[CellSummary] = (),
-    **told: Value,
-) -> Key:
-    """The key of a grid from what is `declared` of its host, what its worker `read` there (parts win over words), its
-    summaries and what is `told` by name. "not reported" is not known; an empty text neither."""
-    gpus = read.get("gpus")
-    cards = [card for card in gpus if isinstance(card, Mapping)] if isinstance(gpus, list) else []
-    schemas = sorted({summary.schema for summary in summaries})
-    return msgspec.convert(
-        {
-            "cpu": _known(read.get("cpu")) or _known(declared.get("cpu")),
-            "gpus": _each(cards, "name") or _declared_gpus(declared, read),
-            "driver": _each(cards, "driver", once=True),
-            "power_cap_w": _each(cards, "power_limit_w") or _known(declared.get("power_cap_w")),
-            "vbios": _each(cards, "vbios"),
-            "summary_schema": ", ".join(map(str, schemas)) or None,
-        }
-        | {name: _known(value) for name, value in told.items()},
-        Key,
-    )
-
-
-def _known(value: object) -> Value:
-    if (
-        not isinstance(value, str | int | float)
-        or value == ""
-        or (isinstance(value, str) and value.startswith("not reported"))
-    ):
-        return None
-    return value
-
-
-def _each(cards: Sequence[Mapping[str, object]], name: str, *, once: bool = False) -> str | None:
-    """The cards' values in words, sorted; None where one of them does not say."""
-    values = [_known(card.get(name)) for card in cards]
-    if not values or None in values:
-        return None
-    words = sorted(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-    return ", ".join(dict.fromkeys(words) if once else words)
-
-
-def _declared_gpus(declared: Mapping[str, object], read: Mapping[str, object]) -> str | None:
-    """What people say of them where the worker could not read any; "none" where it looked and there is none declared."""
-    name, count = _known(declared.get("gpu")), declared.get("gpu_count")
-    if name:
-        return f"{count} × {name}" if isinstance(count, int) and count > 1 else str(name)
-    return "none" if "gpus" in read else None
-
-
-def differing(left: Key, right: Key) -> tuple[Field, ...]:
-    """The fields that differ. What is recorded for one grid alone differs, for nobody can say that it is alike; room
-    temperatures are alike within 5 °C."""
-    found = []
-    for name, title in NAMES.items():
-        one, other = getattr(left, name), getattr(right, name)
-        if one == other or (name == "ambient_c" and _near(one, other)):
-            continue
-        found.append(Field(name=title, left=_words(one), right=_words(other)))
-    return tuple(found)
-
-
-def unknown(left: Key, right: Key) -> tuple[str, ...]:
-    """Fields that neither grid has, so that nobody compared them."""
-    return tuple(title for name, title in NAMES.items() if getattr(left, name) is None and getattr(right, name) is None)
-
-
-def _near(one: float | None, other: float | None) -> bool:
-    return one is not None and other is not None and abs(one - other) <= AMBIENT_WITHIN_C
-
-
-def _words(value: Value) -> str:
-    if value is None:
-        return NOT_KNOWN
-    if isinstance(value, str) and _DIGEST.fullmatch(value):
-        return value[:DIGEST_SHOWN]
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def cells(left: Sequence[CellFact], right: Sequence[CellFact], *, names: tuple[str, str]) -> tuple[Cell, ...]:
     """Every class at every setting that either grid has, settings upward. `names` are what the grids are called."""
     one, other = _by_class(left), _by_class(right)
     order = {label: place for place, (_, label) in enumerate(dict.fromkeys([*one, *other]))}
     every = sorted({*one, *other}, key=lambda key: (key[0], order[key[1]]))
     return tuple(_cell(key, one.get(key, []), other.get(key, []), names) for key in every)
+
+
+class Bounded(Protocol):
+    """What stands for a value with its two-sided bounds: a rate of a setting's row, an estimate of one repeat."""
+
+    @property
+    def value(self) -> float | None: ...
+    @property
+    def lower(self) -> float | None: ...
+    @property
+    def upper(self) -> float | None: ...
+
+
+def rate_change(left: Bounded, right: Bounded, *, n: tuple[int, int]) -> Change:
+    """Of the whole mix at one setting: good requests a minute with the bounds that each grid's own row has."""
+    sides = tuple(Side(value=one.value, n=count) for one, count in zip((left, right), n, strict=True))
+    change = _by_bounds([left], [right])
+    return _change("good_per_min", "Good requests", "a minute", sides, change, ("more", "fewer"))
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -270,7 +161,7 @@ def _estimate(run: _Run, name: str) -> Estimate:
     return found
 
 
-def _by_bounds(left: Sequence[Estimate], right: Sequence[Estimate]) -> Interval:
+def _by_bounds(left: Sequence[Bounded], right: Sequence[Bounded]) -> Interval:
     """On the scale of logarithms, each side with the widest bounds of its repeats."""
     one, other = _on_logs(left), _on_logs(right)
     found = ratios.of_bounds(other, one)
@@ -278,7 +169,7 @@ def _by_bounds(left: Sequence[Estimate], right: Sequence[Estimate]) -> Interval:
     return Interval(value=value, lower=lower, upper=upper, n=found.n, how=BY_BOUNDS)
 
 
-def _on_logs(side: Sequence[Estimate]) -> Interval:
+def _on_logs(side: Sequence[Bounded]) -> Interval:
     def log(value: float | None) -> float | None:
         return math.log(value) if value is not None and 0 < value < math.inf else None
 

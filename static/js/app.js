@@ -34,6 +34,12 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    const field = document.querySelector("[data-find]");
+    const typing = event.target.closest?.("input, textarea, select, [contenteditable], dialog");
+    if (field && field.offsetParent && !typing) { event.preventDefault(); field.focus(); field.select(); }
+    return;
+  }
   if (event.key !== "Escape") return;
   const menu = document.querySelector("details.hr-menu[open]");
   if (menu) { menu.open = false; menu.querySelector("summary").focus(); } else closeSide();

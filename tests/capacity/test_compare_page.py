@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -65,6 +66,13 @@ def test_two_grids_alike_in_every_recorded_field_are_like_for_like() -> None:
     assert "hr-note-warn" not in html
 
 
+def columns(left: str, right: str) -> str:
+    """Short values in columns, longer ones below each other."""
+    if max(len(left), len(right)) < 15:
+        return f"<td>{left}</td><td>{right}</td>"
+    return f'<td colspan="2"><span class="hr-u">A</span> {left}<br><span class="hr-u">B</span> {right}</td>'
+
+
 def test_unlike_grids_stand_under_the_list_of_what_differs_with_both_values() -> None:
     first, _ = two()
     flagged = factories.make_runtime(first.hardware, flags="--max-num-seqs 8")
@@ -75,12 +83,12 @@ def test_unlike_grids_stand_under_the_list_of_what_differs_with_both_values() ->
     other = stored.measure(drawn)
     html = get(first, address(first, other))
     assert '<div class="hr-note hr-note-warn">' in html
-    assert "<b>Not like for like. What differs below may come from any of these, or from none.</b>" in html
+    assert "<b>Not like for like.</b> Flags, power source and room temperature in °C differ, so no difference" in html
     for name, left, right in [
         ("Flags", "not recorded", "--max-num-seqs 8"), ("Power source", "Mains", "Generator"),
         ("Room temperature in °C", "21", "28.5"),
     ]:  # fmt: skip
-        assert f"<dt>{name}</dt><dd>{left} → {right}</dd>" in html
+        assert f'<tr class="hr-diff"><th scope="row">{name}</th>{columns(left, right)}</tr>' in html
     assert f"Not measured in grid {other.pk}." in html
 
 
@@ -91,10 +99,51 @@ def test_a_change_is_said_in_words_with_its_interval_and_its_n() -> None:
 
     first, second = two(settings=(4,), of=slow)
     html = get(first, address(first, second))
-    assert "50 % fewer (" in html
-    assert "0.60 s, n = 300" in html
-    assert "0.90 s, n = 150" in html
-    assert "50 % slower (" in html
+    assert '<td class="hr-num" data-l="A">0.60 s<span class="hr-sub-l">n = 300</span></td>' in html
+    assert '<td class="hr-num" data-l="B">0.90 s<span class="hr-sub-l">n = 150</span></td>' in html
+    assert '<td class="hr-num hr-t-bad" data-l="Change">+50.0</td>' in html
+    assert '<td data-l="Reading"><b>B slower</b></td>' in html
+    rates = get(first, f"{address(first, second)}&measure=good_per_min")
+    assert '<td data-l="Reading"><b>B fewer</b></td>' in rates
+    heading = html.partition('<h2 id="h-frontiers">')[2].partition("</h2>")[0]
+    assert re.fullmatch(r"B finishes \d\d % fewer good requests at 4 in flight", heading)
+
+
+def test_the_heading_says_the_setting_both_rates_and_the_interval_of_their_change() -> None:
+    first, second = two()
+    found = comparison(result_of(first), result_of(second))
+    assert found.overall is not None
+    assert found.overall.heading == "No clear difference at 4 in flight"
+    assert found.overall.sentence.startswith("323.5 and 323.5 good requests a minute; 95 % interval of the change −")
+    assert found.overall.sentence.endswith(" %. Both recommend this setting.")
+
+
+def test_both_frontiers_are_one_figure_with_the_same_numbers_as_a_table_and_as_files() -> None:
+    first, second = two()
+    html = get(first, address(first, second))
+    figure = json.loads(html.partition('id="fig-frontiers">')[2].partition("</script>")[0])
+    drawn = [(one["name"], one["marker"]["symbol"], one["line"]["dash"]) for one in figure["data"]]
+    assert drawn == [("A", "square", "5px,3px"), ("B", "circle", "solid")]
+    assert html.count(f'<th scope="row">A, grid {first.pk}</th>') == 2
+    svg = get(first, address(first, second).replace("compare/", "compare/frontiers.svg"))
+    assert svg.startswith("<svg ")
+    assert "Room 1, ground floor, 21 °C" in svg
+    body = get(first, address(first, second).replace("compare/", "compare/frontiers.csv"))
+    rows = list(csv.DictReader(io.StringIO(body)))
+    assert [(row["side"], row["in_flight"]) for row in rows] == [
+        (f"{letter}, grid {grid.pk}", setting)
+        for letter, grid in (("A", first), ("B", second))
+        for setting in ("1", "4")
+    ]
+    assert rows[0]["right_power"] == "Mains"
+
+
+def test_a_comparison_can_be_turned_round_and_its_address_copied() -> None:
+    first, second = two(settings=(4,))
+    html = get(first, address(first, second))
+    assert f'href="/compare/?grid={second.pk}&amp;grid={first.pk}"' in html
+    assert f'data-copy="http://testserver/compare/?grid={first.pk}&amp;grid={second.pk}"' in html
+    assert '<optgroup label="Same workload and way of loading">' in html
 
 
 def test_grids_that_load_in_different_ways_are_not_compared_cell_by_cell() -> None:
@@ -130,7 +179,7 @@ def test_a_percentile_among_failures_is_a_word_in_the_file() -> None:
     body = get(first, address(first, second).replace("compare/", "compare.json"))
     row = next(row for row in json.loads(body)["rows"] if row["measure"] == "e2e_p95_s")
     assert (row["right_value"], row["words"]) == ("inf", "not comparable: it falls among failed requests")
-    assert "among failures, n = 60 in 2 repeats" in get(first, address(first, second))
+    assert 'among failures<span class="hr-sub-l">n = 60 in 2 repeats</span>' in get(first, address(first, second))
 
 
 def test_with_fewer_than_two_the_page_asks_and_offers_what_is_measured() -> None:

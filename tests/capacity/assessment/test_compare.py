@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from capacity.assessment import compare
-from capacity.assessment.compare import Cell, Change, Key
+from capacity.assessment import compare, compare_key
+from capacity.assessment.compare import Cell, Change
+from capacity.assessment.compare_key import Key
 from capacity.assessment.facts import CellFact
 from tests.capacity import synthetic as made
 
@@ -46,46 +47,46 @@ def change(measure: str, left: list[CellFact], right: list[CellFact]) -> Change:
 
 
 def test_every_field_of_the_key_is_compared_and_named_with_both_values() -> None:
-    assert set(OTHERS) == set(compare.NAMES) == set(Key.__struct_fields__)
+    assert set(OTHERS) == set(compare_key.NAMES) == set(Key.__struct_fields__)
     for name, other in OTHERS.items():
-        (field,) = compare.differing(WHOLE, replace(WHOLE, **{name: other}))
-        assert field.name == compare.NAMES[name]
+        (field,) = compare_key.differing(WHOLE, replace(WHOLE, **{name: other}))
+        assert field.name == compare_key.NAMES[name]
         assert field.left != field.right
-    assert compare.differing(WHOLE, WHOLE) == ()
-    assert compare.unknown(WHOLE, WHOLE) == ()
+    assert compare_key.differing(WHOLE, WHOLE) == ()
+    assert compare_key.unknown(WHOLE, WHOLE) == ()
 
 
 @pytest.mark.parametrize(("ambient_c", "differs"), [(27.0, 0), (17.0, 0), (27.1, 1), (None, 1)])
 def test_rooms_within_five_degrees_are_alike_and_one_nobody_read_is_not(ambient_c: float | None, differs: int) -> None:
-    assert len(compare.differing(WHOLE, replace(WHOLE, ambient_c=ambient_c))) == differs
+    assert len(compare_key.differing(WHOLE, replace(WHOLE, ambient_c=ambient_c))) == differs
 
 
 def test_a_digest_is_shown_by_its_beginning_and_what_is_not_recorded_says_so() -> None:
-    (field,) = compare.differing(WHOLE, replace(WHOLE, model_digest=None))
+    (field,) = compare_key.differing(WHOLE, replace(WHOLE, model_digest=None))
     assert (field.left, field.right) == ("a" * 12, "not recorded")
 
 
 def test_what_neither_recorded_is_no_difference_and_is_told() -> None:
     bare = replace(WHOLE, driver=None, vbios=None)
-    assert compare.differing(bare, bare) == ()
-    assert compare.unknown(bare, bare) == ("GPU driver", "VBIOS")
+    assert compare_key.differing(bare, bare) == ()
+    assert compare_key.unknown(bare, bare) == ("GPU driver", "VBIOS")
 
 
 def test_the_parts_that_a_worker_read_win_over_those_that_people_declared() -> None:
     declared = {"cpu": "EPYC", "gpu": "an L40S", "gpu_count": 2, "power_cap_w": 300.0}
     read = {"cpu": "AMD EPYC 9354", "gpus": [CARD, CARD | {"uuid": "GPU-2"}]}
-    key = compare.key_of(declared=declared, read=read, model="m", flags="", ambient_c=21.0)
+    key = compare_key.key_of(declared=declared, read=read, model="m", flags="", ambient_c=21.0)
     assert (key.cpu, key.gpus, key.driver) == ("AMD EPYC 9354", "NVIDIA L40S, NVIDIA L40S", "570.124.06")
     assert (key.power_cap_w, key.vbios) == ("350, 350", "95.02.66.00.0B, 95.02.66.00.0B")
     assert (key.flags, key.summary_schema) == (None, None)
-    told = compare.key_of(declared=declared, read={"gpus": "no NVIDIA GPU"})
+    told = compare_key.key_of(declared=declared, read={"gpus": "no NVIDIA GPU"})
     assert (told.gpus, told.power_cap_w, told.cpu) == ("2 × an L40S", 300.0, "EPYC")
-    assert compare.key_of(declared={}, read={"gpus": "no NVIDIA GPU"}).gpus == "none"
+    assert compare_key.key_of(declared={}, read={"gpus": "no NVIDIA GPU"}).gpus == "none"
 
 
 def test_a_card_that_does_not_say_leaves_its_field_unknown() -> None:
     silent = CARD | {"uuid": "GPU-2", "vbios": "not reported: not supported"}
-    assert compare.key_of(declared={}, read={"gpus": [CARD, silent]}).vbios is None
+    assert compare_key.key_of(declared={}, read={"gpus": [CARD, silent]}).vbios is None
 
 
 def test_repeats_that_are_apart_by_more_than_their_spread_are_faster_by_so_much() -> None:

@@ -1,0 +1,193 @@
+"""What needs attention: the cause, what follows from it with the cost of the fix, and one thing to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count, Exists, OuterRef, Q
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from benchmarks.access import OPERATE, RUN, SIGN, Person
+from benchmarks.facts import is_fresh
+from benchmarks.models import Cell, Grid, Hardware
+from benchmarks.queries import grids_of
+from benchmarks.templatetags.headroom import since, when
+from capacity import duties
+from capacity.standing import Standing
+
+MOST = 12
+OF_A_KIND = 4
+YOURS, BROKEN, OTHERS = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """`rank`: what is broken or waits for the person who looks stands before what waits for somebody else."""
+
+    rank: int
+    icon: str
+    kind: str
+    title: str
+    consequence: str
+    action: str
+    url: str
+
+
+def attention(who: Person, stands: Sequence[Standing], hosts: Sequence[Hardware]) -> list[Attention]:
+    """The person's own duties and what broke first, in the order they were found; then what waits for others."""
+    rows = [
+        *_changed(who, stands), *_ending(who, stands), *_silent(who, hosts), *_stopped(who), *_to_authorize(who),
+        *_to_decide(who), *_to_state(who, stands), *_unproposed(who),
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row.rank == OTHERS)[:MOST]
+
+
+def _again(who: Person, grid: Grid) -> tuple[str, str]:
+    """The button that measures again: a new grid filled in like the old one."""
+    if who.may(RUN):
+        return _("Plan re-test"), f"{reverse('grid-new')}?from={grid.pk}"
+    return _("See the result"), grid.get_absolute_url()
+
+
+def _changed(who: Person, stands: Iterable[Standing]) -> Iterable[Attention]:
+    for one in stands:
+        if not one.changed:
+            continue
+        grid = one.choice.grid
+        action, url = _again(who, grid)
+        yield Attention(
+            rank=BROKEN, icon="triangle-alert", kind="warn",
+            title=_("%(host)s is not what %(name)s was measured on") % {"host": grid.hardware.name, "name": grid.name},
+            consequence=f"{' '.join(one.changed)} {_('The approval rests on what was there before.')} {one.retest}",
+            action=action, url=url,
+        )  # fmt: skip
+
+
+def _ending(who: Person, stands: Iterable[Standing]) -> Iterable[Attention]:
+    """Statements that ended or end soon."""
+    for one in stands:
+        if one.statement is None or not (one.ended or one.ends_soon):
+            continue
+        told = {"number": one.statement.number, "until": when(one.statement.valid_until), "left": one.left}
+        about = {"name": one.choice.grid.name}
+        action, url = _again(who, one.choice.grid)
+        title = _("%(number)s has ended") % told if one.ended else _("%(number)s ends %(left)s") % told
+        consequence = (
+            _("Nothing in force says what %(name)s carries: it was valid until ") % about
+            if one.ended
+            else _("After that nothing in force says what %(name)s carries: it is valid until ") % about
+        )
+        yield Attention(
+            rank=BROKEN, icon="hourglass", kind="bad" if one.ended else "warn", title=title,
+            consequence=f"{consequence}{told['until']}. {one.retest}", action=action, url=url,
+        )  # fmt: skip
+
+
+def _silent(who: Person, hosts: Sequence[Hardware]) -> Iterable[Attention]:
+    """Hosts with work whose worker does not call. `hosts` carry `work`, the number of cells that wait or run."""
+    for host in hosts:
+        if not getattr(host, "work", 0) or is_fresh(host.worker_seen_at, timezone.now()):
+            continue
+        seen = (
+            _("It was last seen %(ago)s.") % {"ago": since(host.worker_seen_at)}
+            if host.worker_seen_at
+            else _("It has never been seen.")
+        )
+        yield Attention(
+            rank=BROKEN, icon="server-off", kind="bad",
+            title=_("The worker of %(host)s does not call") % {"host": host.name},
+            consequence=f"{seen} {_('What is authorised there is not measured until it runs again.')}",
+            action=_("How to start it") if who.may(OPERATE) else _("See the host"), url=host.get_absolute_url(),
+        )  # fmt: skip
+
+
+def _stopped(who: Person) -> Iterable[Attention]:
+    """Grids that a guard ended, until they are measured again or proposed."""
+    newer = Grid.objects.filter(
+        team=OuterRef("team"), runtime__slug=OuterRef("runtime__slug"), workload__slug=OuterRef("workload__slug"),
+        pk__gt=OuterRef("pk"),
+    )  # fmt: skip
+    guarded = Cell.objects.filter(grid=OuterRef("pk"), status=Cell.Status.STOPPED)
+    rows = grids_of(who.team.pk).filter(
+        Exists(guarded), ~Exists(newer), status__in=[Grid.Status.STOPPED, Grid.Status.MEASURED], choices__isnull=True
+    )
+    plain = Q(cells__probe="")
+    rows = rows.annotate(
+        total=Count("cells", filter=plain), kept=Count("cells", filter=plain & Q(cells__status=Cell.Status.MEASURED))
+    )
+    for grid in rows.order_by("-pk")[:OF_A_KIND]:
+        told = {"kept": grid.kept, "total": grid.total}
+        yield Attention(
+            rank=BROKEN, icon="octagon-x", kind="bad",
+            title=_("%(grid)s was stopped by a guard") % {"grid": grid},
+            consequence=f"{_sentence(grid.stop_reason)} {_('%(kept)d of %(total)d cells are kept.') % told}".strip(),
+            action=_("See cells"), url=f"{grid.get_absolute_url()}#cells",
+        )  # fmt: skip
+
+
+def _sentence(words: str) -> str:
+    words = words.strip()
+    return words if not words or words.endswith((".", "!", "?")) else f"{words}."
+
+
+def _to_authorize(who: Person) -> Iterable[Attention]:
+    mine = {grid.pk for grid in duties.to_authorize(who)[:MOST]}
+    for grid in duties.drafts(who.team.pk).order_by("-pk")[:OF_A_KIND]:
+        yours = grid.pk in mine
+        told = {"grid": grid, "who": grid.drawn_by, "host": grid.hardware.name}
+        yield Attention(
+            rank=YOURS if yours else OTHERS, icon="key-round", kind="info",
+            title=_("%(grid)s waits for your authorisation") % told if yours else _("%(grid)s waits for authorisation") % told,
+            consequence=_(
+                "%(who)s asks to load %(host)s. Nothing is sent there until its owner authorises exactly this plan."
+            ) % told,
+            action=_("Review") if yours else _("Look at the plan"),
+            url=reverse("grid-authorize", args=[grid.pk]) if yours else grid.get_absolute_url(),
+        )  # fmt: skip
+
+
+def _to_decide(who: Person) -> Iterable[Attention]:
+    mine = {choice.pk for choice in duties.to_decide(who)[:MOST]}
+    for choice in duties.proposed(who.team.pk)[:OF_A_KIND]:
+        yours = choice.pk in mine
+        told = {"title": choice.title, "name": choice.grid.name, "who": choice.proposed_by}
+        yield Attention(
+            rank=YOURS if yours else OTHERS, icon="shield-check", kind="info",
+            title=_("%(title)s is proposed for %(name)s") % told,
+            consequence=_(
+                "%(who)s proposed it. It holds for nobody until a person who neither ran nor proposed it approves."
+            ) % told,
+            action=_("Review") if yours else _("Look at it"), url=choice.get_absolute_url(),
+        )  # fmt: skip
+
+
+def _to_state(who: Person, stands: Iterable[Standing]) -> Iterable[Attention]:
+    """Approved, with nothing issued: of what stands, so that replaced ones ask for nothing."""
+    unstated = set(duties.unstated(who.team.pk).values_list("pk", flat=True))
+    for one in [one for one in stands if one.choice.pk in unstated][:OF_A_KIND]:
+        yours = who.may(SIGN)
+        told = {"title": one.choice.title, "name": one.choice.grid.name}
+        yield Attention(
+            rank=YOURS if yours else OTHERS, icon="signature", kind="info",
+            title=_("%(title)s is approved for %(name)s") % told,
+            consequence=_("No capacity statement says so yet; a signer issues it."),
+            action=_("Issue the statement") if yours else _("Look at it"), url=one.choice.get_absolute_url(),
+        )  # fmt: skip
+
+
+def _unproposed(who: Person) -> Iterable[Attention]:
+    """Closed-loop grids with a result that decides nothing yet."""
+    rows = grids_of(who.team.pk).filter(
+        status=Grid.Status.MEASURED, choices__isnull=True, confirms__isnull=True, mode="closed"
+    )
+    stopped = Cell.objects.filter(grid=OuterRef("pk"), status=Cell.Status.STOPPED)
+    for grid in rows.filter(~Exists(stopped)).order_by("-pk")[:OF_A_KIND]:
+        yield Attention(
+            rank=YOURS if who.may(RUN) else OTHERS, icon="circle-check", kind="info",
+            title=_("%(grid)s is measured, nothing is proposed yet") % {"grid": grid},
+            consequence=_("Its result decides nothing until somebody proposes it."),
+            action=_("See the result"), url=grid.get_absolute_url(),
+        )  # fmt: skip

@@ -1,0 +1,132 @@
+"""Two grids as two frontiers on one figure: good requests a minute against the worst p95 ÷ objective. A is dashed with
+orange squares, B solid with blue circles, so that they differ in black and white too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+import plotly.graph_objects as go
+
+from capacity.assessment.verdict import SettingRow
+from capacity.chart_parts import LIMIT, axis, axis_name, layout, note, shade, vertical, whisker
+from capacity.chart_types import Chart, ChartTable, Column
+from capacity.compare_tables import Comparison
+
+COLUMNS = (
+    Column("side", "Grid"), Column("in_flight", "In flight", digits=0),
+    Column("good_per_min", "Good requests", "a minute", 1), Column("good_lower_per_min", "at least", "a minute", 1),
+    Column("good_upper_per_min", "at most", "a minute", 1), Column("ratio", "Worst p95 ÷ objective", "ratio", 2),
+    Column("ratio_lower", "at least", "ratio", 2), Column("ratio_upper", "at most", "ratio", 2),
+    Column("n", "n", "requests", 0),
+)  # fmt: skip
+# letter, colour, dash, symbol, and where a point's number stands
+STYLES = (("A", "var(--k-long)", "5px,3px", "square", -15, 12), ("B", "var(--k-median)", "solid", "circle", 14, -10))
+
+
+def frontiers(found: Comparison) -> Chart | None:
+    """None where a grid has no point: its loop is not closed, or nothing of it was measured."""
+    sides = [_drawable(result.verdict.rows) for result in (found.left, found.right)]
+    if not all(sides):
+        return None
+    percentile = found.left.facts.limits.percentile
+    figure = go.Figure()
+    notes = [_objective_note(), axis_name("Good requests a minute", left=-36)]
+    for style, rows in zip(STYLES, sides, strict=True):
+        _add(figure, style, rows)
+        notes += [_number(style, row) for row in rows]
+    right = max(
+        [1.25, *((_finite(row.worst.ratio_upper) or _ratio(row)) * 1.08 for side in sides for row in side if row.worst)]
+    )
+    top = max((row.good.upper or row.good.value or 0) for side in sides for row in side) * 1.15 or 1.0
+    told = " ".join(f"{style[0]}: {side.words}" for style, side in zip(STYLES, found.sides, strict=True))
+    figure.update_layout(
+        **layout(
+            margin={"l": 44, "r": 14, "t": 34, "b": 48}, annotations=notes, shapes=[vertical(1.0, "x"), shade(right)],
+            xaxis=axis(f"p{percentile:g} ÷ objective, worst class (ratio)", range=[0, right]),
+            yaxis=axis(range=[0, top], rangemode="tozero"),
+            meta={"conditions": told},
+        )
+    )  # fmt: skip
+    return Chart(
+        key="frontiers", kind="frontiers", title="Good requests a minute against latency", figure=str(figure.to_json()),
+        aria=_aria(found, sides), caption=_caption(sides), table=ChartTable(COLUMNS, _rows(found, sides)),
+    )  # fmt: skip
+
+
+def _drawable(rows: Sequence[SettingRow]) -> list[SettingRow]:
+    return [row for row in rows if row.good.value is not None and row.worst and _finite(row.worst.ratio) is not None]
+
+
+def _ratio(row: SettingRow) -> float:
+    assert row.worst is not None  # such rows are not drawable
+    assert row.worst.ratio is not None
+    return row.worst.ratio
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) else None
+
+
+def _add(figure: Any, style: tuple[str, str, str, str, int, int], rows: Sequence[SettingRow]) -> None:
+    letter, colour, dash, symbol, _, _ = style
+    figure.add_scatter(
+        x=[_ratio(row) for row in rows], y=[row.good.value for row in rows], mode="lines+markers", name=letter,
+        line={"color": colour, "width": 2, "dash": dash},
+        error_y=whisker([(row.good.value, row.good.lower, row.good.upper) for row in rows]) | {"color": colour},
+        error_x=whisker([(r.worst.ratio, r.worst.ratio_lower, r.worst.ratio_upper) for r in rows if r.worst])
+        | {"color": colour},
+        marker={
+            "symbol": symbol, "size": 9, "color": ["var(--surface)" if row.indicative else colour for row in rows],
+            "line": {"color": [colour if row.indicative else "var(--surface)" for row in rows], "width": 1.5},
+        },
+        customdata=[[row.setting, row.n] for row in rows],
+        hovertemplate=f"<b>{letter}, %{{customdata[0]}} in flight</b><br>%{{y:.1f}} good requests a minute<br>"
+        "%{x:.2f} of the objective<br>n = %{customdata[1]}<extra></extra>",
+    )  # fmt: skip
+
+
+def _number(style: tuple[str, str, str, str, int, int], row: SettingRow) -> dict[str, Any]:
+    _, colour, _, _, up, along = style
+    return note(
+        _ratio(row), row.good.value, str(row.setting), yshift=up, xshift=along, font={"size": 12, "color": colour}
+    )
+
+
+def _objective_note() -> dict[str, Any]:
+    font = {"size": 12, "color": LIMIT}
+    return note(1, 1, "objective", xref="x", yref="paper", xanchor="left", yanchor="top", xshift=6, font=font)
+
+
+def _aria(found: Comparison, sides: Sequence[Sequence[SettingRow]]) -> str:
+    told = [
+        f"{letter}: "
+        + ", ".join(f"{row.setting} in flight {row.good.value:.1f} a minute at {_ratio(row):.2f}" for row in rows)
+        for (letter, *_), rows in zip(STYLES, sides, strict=True)
+    ]
+    finding = f"{found.overall.heading}. " if found.overall else ""
+    return f"{finding}Good requests a minute against p95 as a share of the objective. {'. '.join(told)}."
+
+
+def _caption(sides: Sequence[Sequence[SettingRow]]) -> str:
+    counts = [
+        f"{letter} {', '.join(f'{row.n} at {row.setting}' for row in rows)}"
+        for (letter, *_), rows in zip(STYLES, sides, strict=True)
+    ]
+    return (
+        f"Numbers at the points are requests in flight. n = {'; '.join(counts)}. Whiskers are two-sided 95 % bounds; hollow "
+        "marks are indicative. A good request succeeded inside every limit of its class."
+    )
+
+
+def _rows(found: Comparison, sides: Sequence[Sequence[SettingRow]]) -> tuple[tuple[str | float | int | None, ...], ...]:
+    grids = found.left.evidence.grid.pk, found.right.evidence.grid.pk
+    return tuple(
+        (
+            f"{letter}, grid {grid}", row.setting, row.good.value, row.good.lower, row.good.upper, _ratio(row),
+            row.worst.ratio_lower if row.worst else None, row.worst.ratio_upper if row.worst else None, row.n,
+        )
+        for (letter, *_), grid, rows in zip(STYLES, grids, sides, strict=True)
+        for row in rows
+    )  # fmt: skip

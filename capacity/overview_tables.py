@@ -1,0 +1,126 @@
+"""What the overview shows beside what needs attention: the latest grids, the hosts, and the first steps of a new team."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from django.db.models import Count, Prefetch, Q
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from benchmarks import grid_tables
+from benchmarks.access import OPERATE, REGISTER_HOST, RUN, Person
+from benchmarks.facts import is_fresh
+from benchmarks.grid_tables import GridLine
+from benchmarks.models import Cell, Grid, Hardware, Runtime, Workload
+from benchmarks.queries import grids_of
+from benchmarks.templatetags.headroom import f1, f2, since
+from capacity.models import Choice, Objective
+
+LATEST, HOSTS = 6, 8
+WORK = (Cell.Status.QUEUED, Cell.Status.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class LatestGrid:
+    """A line of the list of grids, what came of it in two short texts, and the grade of what was decided about it."""
+
+    line: GridLine
+    result: str
+    detail: str
+    grade: str
+
+
+def latest_grids(team_id: int) -> list[LatestGrid]:
+    choices = Prefetch("choices", queryset=Choice.objects.exclude(status=Choice.Status.WITHDRAWN).order_by("-id"))
+    grids = list(grids_of(team_id).prefetch_related(choices).order_by("-pk")[:LATEST])
+    lines = grid_tables.lines_of(grids)
+    return [_latest(lines[grid.pk], next(iter(grid.choices.all()), None)) for grid in grids]
+
+
+def _latest(line: GridLine, choice: Choice | None) -> LatestGrid:
+    grid = line.grid
+    if choice is not None:
+        rate = choice.verdict.get("good_per_min")
+        detail = "" if rate is None else _("%(rate)s good a minute") % {"rate": f1(rate)}
+        setting = _("No safe setting") if choice.setting is None else _("%(n)d in flight") % {"n": choice.setting}
+        return LatestGrid(line, setting, detail or choice.get_status_display(), choice.grade)
+    if grid.status == Grid.Status.RUNNING:
+        told = {"n": min(line.measured + 1, line.total), "total": line.total}
+        return LatestGrid(line, _("Cell %(n)d of %(total)d") % told, "", "")
+    counted = _("%(n)d of %(total)d cells") % {"n": line.measured, "total": line.total}
+    if line.worst_ratio is not None and math.isinf(line.worst_ratio):
+        return LatestGrid(line, _("Nothing proposed"), _("worst p95 among failed requests"), "")
+    if line.worst_ratio is None:
+        return LatestGrid(line, _("No result yet") if not line.measured else counted, "", "")
+    worst = _("worst p95 %(ratio)s of its objective") % {"ratio": f2(line.worst_ratio)}
+    return LatestGrid(line, _("Nothing proposed"), worst, "")
+
+
+@dataclass(frozen=True, slots=True)
+class HostLine:
+    """A host with its state: run, ok, warn or idle, in words too."""
+
+    host: Hardware
+    kind: str
+    parts: str
+    state: str
+
+
+def hosts_of(team_id: int) -> list[Hardware]:
+    """Hosts with the number of cells that wait or run on them, and the running grid."""
+    work = Count("grids__cells", filter=Q(grids__cells__status__in=WORK), distinct=True)
+    running = Prefetch("grids", queryset=Grid.objects.filter(status=Grid.Status.RUNNING), to_attr="running_grids")
+    return list(Hardware.objects.filter(team_id=team_id).annotate(work=work).prefetch_related(running)[:HOSTS])
+
+
+def host_line(host: Hardware) -> HostLine:
+    running: list[Grid] = getattr(host, "running_grids", [])
+    parts = host.gpu or host.cpu
+    if host.worker_seen_at is None:
+        return HostLine(host, "idle", parts, _("No worker has been seen."))
+    seen = since(host.worker_seen_at)
+    if not is_fresh(host.worker_seen_at, timezone.now()):
+        return HostLine(host, "warn", parts, _("Its worker was last seen %(ago)s.") % {"ago": seen})
+    if running:
+        return HostLine(host, "run", parts, _("Runs grid %(n)d.") % {"n": running[0].pk})
+    return HostLine(host, "ok", parts, _("Idle. Worker seen %(ago)s.") % {"ago": seen})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step to the first grid. `url` is empty for who may not take it."""
+
+    title: str | Promise
+    why: str | Promise
+    done: bool
+    url: str
+
+
+_STEPS = (
+    ("hardware-new", REGISTER_HOST, Hardware, gettext_lazy("Register a host"),
+     gettext_lazy("The machine that is loaded, and the room it stands in.")),
+    ("runtime-new", OPERATE, Runtime, gettext_lazy("Register a runtime"),
+     gettext_lazy("What answers there, with its model and flags. A probe of the address fills in what it says of itself.")),
+    ("workload-new", OPERATE, Workload, gettext_lazy("Describe a workload"),
+     gettext_lazy("How long prompts and answers are, in classes with weights. No prompt text is ever taken.")),
+    ("objective-new", OPERATE, Objective, gettext_lazy("Set an objective"),
+     gettext_lazy("What must hold, set before anything is measured.")),
+    ("grid-new", RUN, Grid, gettext_lazy("Draw the first grid"),
+     gettext_lazy("Settings times length classes. The host's owner authorises it before anything is sent.")),
+)  # fmt: skip
+
+
+def first_steps(who: Person) -> list[Step]:
+    """From nothing to the first grid, in the order in which they need each other."""
+    return [
+        Step(
+            title=title, why=why, done=model._default_manager.filter(team_id=who.team.pk).exists(),
+            url=reverse(name) if who.may(roles) else "",
+        )
+        for name, roles, model, title, why in _STEPS
+    ]  # fmt: skip

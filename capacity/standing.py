@@ -1,0 +1,139 @@
+"""Which approved settings stand, until when, and what has changed under them since they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Max, Prefetch, Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from benchmarks.models import Grid, HardwareProbe, Runtime
+from capacity import duties
+from capacity.assessment import compare_key
+from capacity.models import Choice, Statement
+
+SOON = timedelta(days=14)
+"""From here on somebody is told that a statement ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One approved choice that no newer one of the same service replaced. `changed` are sentences; `retest` says what
+    measuring again costs."""
+
+    choice: Choice
+    statement: Statement | None
+    changed: tuple[str, ...]
+    retest: str
+    now: datetime
+
+    @property
+    def ended(self) -> bool:
+        return self.statement is not None and self.statement.valid_until <= self.now
+
+    @property
+    def ends_soon(self) -> bool:
+        return self.statement is not None and self.now < self.statement.valid_until <= self.now + SOON
+
+    @property
+    def left(self) -> str:
+        """How long its statement is still in force, in whole days; empty without one or after its end."""
+        return "" if self.statement is None or self.ended else days_left(self.statement.valid_until, self.now)
+
+    @property
+    def queue_cap(self) -> str:
+        """The queue cap that was approved with the setting; empty where none was derived."""
+        lines: list[dict[str, str]] = self.choice.verdict.get("policy") or []
+        value = next((line.get("value", "") for line in lines if line.get("key") == "queue_cap"), "")
+        return value if value.isdigit() else ""
+
+    @property
+    def memory_top(self) -> float | None:
+        """The end of the memory bar: a little past whatever is larger."""
+        told = [self.choice.verdict.get(name) for name in ("memory_peak_bytes", "memory_limit_bytes")]
+        known = [float(value) for value in told if value]
+        return max(known) * 1.08 if known else None
+
+    @property
+    def ratio_top(self) -> float | None:
+        """The end of the latency bar, so that the objective stands at the same place unless it is far exceeded."""
+        ratio = self.choice.verdict.get("worst_ratio")
+        return None if ratio is None else max(1.2, float(ratio) * 1.05)
+
+
+def days_left(until: datetime, now: datetime) -> str:
+    days = (timezone.localtime(until).date() - timezone.localtime(now).date()).days
+    if days <= 0:
+        return _("today")
+    return ngettext("in %(days)d day", "in %(days)d days", days) % {"days": days}
+
+
+def standing(team_id: int) -> list[Standing]:
+    """The newest approved choice of each service, newest first; the number of queries does not grow with them."""
+    issued = Prefetch("statements", queryset=Statement.objects.defer("pdf", "envelope").order_by("-issued_at"))
+    rows = duties.choices_of(team_id).filter(status=Choice.Status.APPROVED).select_related("grid__probe")
+    rows = rows.annotate(cells=Count("grid__cells", filter=Q(grid__cells__probe=""))).prefetch_related(issued)
+    kept: dict[tuple[str, str], Choice] = {}
+    for choice in rows.order_by("-decided_at"):
+        kept.setdefault(service_of(choice.grid), choice)
+    changes = _changes([choice.grid for choice in kept.values()])
+    now = timezone.now()
+    return [
+        Standing(
+            choice=choice, statement=next(iter(choice.statements.all()), None), changed=changes[choice.grid_id],
+            retest=retest_words(choice.grid, getattr(choice, "cells", 0)), now=now,
+        )
+        for choice in kept.values()
+    ]  # fmt: skip
+
+
+def service_of(grid: Grid) -> tuple[str, str]:
+    """What one approval after another is about: a runtime, whichever version, with a workload, whichever version."""
+    return grid.runtime.slug, grid.workload.slug
+
+
+def retest_words(grid: Grid, cells: int) -> str:
+    """What measuring again costs, in words."""
+    minutes = max(1, round(cells * (grid.window_s + grid.warmup_s + 1) / 60))
+    counted = ngettext("%(n)d cell", "%(n)d cells", cells) % {"n": cells}
+    lasting = ngettext("about %(n)d minute", "about %(n)d minutes", minutes) % {"n": minutes}
+    return _("A re-test is %(cells)s, %(minutes)s.") % {"cells": counted, "minutes": lasting}
+
+
+def _changes(grids: Sequence[Grid]) -> dict[int, tuple[str, ...]]:
+    """Per grid what its host or its runtime's registration is by now and was not when it was measured."""
+    hosts = {grid.hardware_id for grid in grids}
+    newest = HardwareProbe.objects.filter(hardware__in=hosts).values("hardware").annotate(last=Max("pk")).values("last")
+    probes = {probe.hardware_id: probe for probe in HardwareProbe.objects.filter(pk__in=newest)} if hosts else {}
+    slugs = {grid.runtime.slug for grid in grids}
+    versions = dict(
+        Runtime.objects.filter(slug__in=slugs, team__in={grid.team_id for grid in grids})
+        .values_list("slug").annotate(last=Max("version"))
+    ) if slugs else {}  # fmt: skip
+    return {
+        grid.pk: (*_of_host(grid, probes.get(grid.hardware_id)), *_of_runtime(grid, versions.get(grid.runtime.slug)))
+        for grid in grids
+    }
+
+
+def _of_host(grid: Grid, now: HardwareProbe | None) -> Iterable[str]:
+    """Parts that both readings know; what one of them could not read is no change."""
+    if grid.probe is None or now is None or now.pk == grid.probe_id:
+        return ()
+    keys = (compare_key.key_of(declared={}, read=probe.facts) for probe in (grid.probe, now))
+    return [
+        _("%(name)s was %(before)s and is %(now)s.") % {"name": field.name, "before": field.left, "now": field.right}
+        for field in compare_key.differing(*keys)
+        if compare_key.NOT_KNOWN not in (field.left, field.right)
+    ]
+
+
+def _of_runtime(grid: Grid, newest: int | None) -> Iterable[str]:
+    if newest is None or newest <= grid.runtime.version:
+        return ()
+    told = {"name": grid.runtime.name, "now": newest, "before": grid.runtime.version}
+    return [_("%(name)s is registered as version %(now)d; version %(before)d was measured.") % told]
