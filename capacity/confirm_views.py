@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import floor
+from math import ceil, floor
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from benchmarks.access import RUN, allow, person, posted
 from benchmarks.drafts import MIXED, Confirms, DraftRefused, GridSpec, draft_grid
-from benchmarks.models import Grid, Team
+from benchmarks.models import Conditions, Grid, Team
 from benchmarks.queries import grids_of, limits_of
 from benchmarks.records.modes import ArrivalKind, Mode
 from benchmarks.runtimes.terms import terms_of
-from capacity.assessment import confirm_words, queue_words, queueing
+from capacity.assessment import choose, confirm_words, queue_words, queueing
 from capacity.assessment.headroom import headroom
-from capacity.assessment.verdict import QueueCap, SettingRow
-from capacity.confirm_forms import REPEATS, ConfirmForm, most_in_flight, window_s
+from capacity.assessment.verdict import Answer, Confirmation, QueueCap, SettingRow
+from capacity.confirm_forms import MOST_REPEATS, REPEATS, ConfirmForm, longer, most_in_flight, window_s
 from capacity.queries import Result, result_of
 
 UNPROCESSABLE = 422
@@ -29,15 +30,15 @@ UNPROCESSABLE = 422
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What the judge proposes for one setting: at which rate, through which cap, and why in words."""
+    """What the judge proposes for one setting: at which rate, through which cap, and why in words. `earlier` is what the
+    newest open loop of the setting said, where one ran; `why` the reason for another rate than the stated one."""
 
     row: SettingRow
     rate_per_min: int
     cap: QueueCap | None
-
-    @property
-    def queue_cap(self) -> int:
-        return (self.cap.cap if self.cap else None) or 0
+    queue_cap: int
+    earlier: Confirmation
+    why: str = ""
 
 
 @allow(RUN)
@@ -58,20 +59,34 @@ def grid_confirm(request: HttpRequest, pk: int) -> HttpResponse:
         except DraftRefused as refusal:
             form.add_error(None, str(refusal))
         else:
-            messages.success(request, "Drawn. It starts after a host owner other than you has authorised it.")
+            messages.success(request, _("Drawn. It starts after a host owner other than you has authorised it."))
             return redirect("grid-detail", pk=drawn.pk)
     status = UNPROCESSABLE if drawing and form.errors else 200
     return render(request, "capacity/grid_confirm.html", _context(result, found, form), status=status)
 
 
 def proposal(result: Result, setting: int) -> Proposal | None:
-    """None where nothing was measured at the setting."""
+    """At what may be stated, before anything ran; after an open loop that did not hold, at the rate that it supports; after
+    one that proved nothing, at its own rate again. None where nothing was measured at the setting."""
     row = result.verdict.row(setting)
     if row is None or row.good.value is None:
         return None
     room = headroom(result.facts, row)
     cap = queueing.queue_cap(result.facts, row, room)
-    return Proposal(row=row, rate_per_min=max(1, floor(cap.arrivals_per_min if cap else room.stated_per_min)), cap=cap)
+    earlier = choose.stated_at(result.facts, row)[1]
+    again = earlier.next_rate_per_min or (earlier.rate_per_min if _again(earlier) else None)
+    if again is None or earlier.queue_cap is None:
+        rate = max(1, floor(cap.arrivals_per_min if cap else room.stated_per_min))
+        return Proposal(row, rate, cap, (cap.cap if cap else None) or 0, earlier)
+    rate = max(1, floor(again))
+    return Proposal(
+        row, rate, queueing.cap_at(result.facts, row, float(rate)), earlier.queue_cap, earlier, earlier.next_why
+    )
+
+
+def _again(earlier: Confirmation) -> bool:
+    """Whether it ran and proved nothing either way."""
+    return bool(earlier.cells) and earlier.answer == Answer.NOT_TESTED
 
 
 def _setting(request: HttpRequest, result: Result, safe: list[int]) -> int:
@@ -89,13 +104,32 @@ def _initial(result: Result, found: Proposal) -> dict[str, Any]:
         "queue_cap": found.queue_cap,
         "runtime": grid.runtime_id,
         "arrivals": ArrivalKind.REPLAY if replays else ArrivalKind.POISSON,
-        "window_s": window_s(
-            result.facts.limits.percentile, found.rate_per_min, _shares(result.facts.class_weights), REPEATS
-        ),
-        "repeats": REPEATS,
+        **_length(result, found),
         "warmup_s": grid.warmup_s,
         "reason": f"Confirms {found.row.setting} in flight of grid {grid.pk}.",
+        "room": _room(grid),
     }
+
+
+def _length(result: Result, found: Proposal) -> dict[str, int]:
+    """Window and repeats: as long as a proof takes; longer or more often than an open loop that did not prove it."""
+    shares = _shares(result.facts.class_weights)
+    window, repeats = window_s(result.facts.limits.percentile, found.rate_per_min, shares, REPEATS), REPEATS
+    earlier = found.earlier
+    ran = Grid.objects.filter(pk=earlier.grid_id or 0).first() if earlier.indicative else None
+    if ran is None:
+        return {"window_s": window, "repeats": repeats}
+    lacking = max(earlier.claims, key=lambda one: one.needs, default=None)
+    if earlier.needs and lacking is not None:
+        window = longer(window, ran.window_s, lacking.n, lacking.needs)
+        return {"window_s": window, "repeats": max(repeats, ran.repeats)}
+    return {"window_s": max(window, ceil(ran.window_s)), "repeats": min(2 * max(repeats, ran.repeats), MOST_REPEATS)}
+
+
+def _room(grid: Grid) -> str:
+    """A place, which stays; power and temperature are of the day and are asked again."""
+    before = grid.conditions.filter(phase=Conditions.Phase.BEFORE).first()
+    return before.room if before else grid.hardware.place
 
 
 def _shares(weights: dict[str, float]) -> list[float]:
@@ -120,6 +154,7 @@ def _spec(team: Team, grid: Grid, form: ConfirmForm) -> GridSpec:
         objective_set_at=grid.objective_set_at,
         load=form.load(),
         on_guard=grid.on_guard,
+        conditions=form.conditions(),
         confirms=Confirms(grid=grid, setting=cleaned["setting"], queue_cap=cleaned["queue_cap"]),
     )
 
@@ -144,6 +179,8 @@ def _context(result: Result, found: Proposal, form: ConfirmForm) -> dict[str, ob
         "queue_word": words.get("queue_cap", ""),
         "retry_after_s": cap_there.retry_after_s if cap_there else 1,
         "in_flight": most_in_flight(found.row.setting, cap),
+        "why": found.why if rate == found.rate_per_min else "",
+        "earlier": found.earlier if found.earlier.cells else None,
         "front": f"python -m tools.haproxy_front {grid.runtime.endpoint} --active {found.row.setting} --queue {cap} "
         f"--retry-after {cap_there.retry_after_s if cap_there else 1}",
         "waiting": queue_words.waiting(cap),

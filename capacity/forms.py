@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
-from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
 from django.utils.text import slugify
 
-from benchmarks.drafts import MIXED, RoomConditions
+from benchmarks.drafts import MIXED
 from benchmarks.forms import lay_out, no_users_claim, units
-from benchmarks.models import PowerSource, Runtime, Team, Workload
+from benchmarks.models import Runtime, Team, Workload
 from benchmarks.records.mode_words import WORDS
 from benchmarks.records.modes import Mode
+from capacity.condition_forms import ConditionFields
 from capacity.mode_forms import MOST_SETTING, OFFERED
 from capacity.models import Objective
 from capacity.objectives import FIELDS, ClassValues
@@ -195,7 +194,7 @@ class SettingsField(forms.MultipleChoiceField):
     widget = forms.CheckboxSelectMultiple
 
 
-class GridForm(forms.Form):
+class GridForm(ConditionFields):
     """What shall be measured, with what and under which conditions."""
 
     name = forms.CharField(label="Title", max_length=120, validators=[no_users_claim])
@@ -229,20 +228,6 @@ class GridForm(forms.Form):
         label="When a limit is reached, requests in flight", required=False, initial="cancel", widget=forms.RadioSelect,
         choices=[("cancel", "are ended at once"), ("drain", "may finish, for at most a minute")],
     )  # fmt: skip
-    power_source = forms.ChoiceField(
-        choices=PowerSource.choices, required=False, widget=forms.RadioSelect, label="Power source"
-    )
-    room = forms.CharField(max_length=120, required=False, validators=[no_users_claim], help_text="Room and building.")
-    ambient_c = forms.FloatField(label="Room temperature", min_value=-30, max_value=60, required=False)
-    ambient_source = forms.ChoiceField(
-        label="Temperature from", required=False, initial="unknown",
-        choices=[("hand", "Read by hand"), ("sensor", "Sensor"), ("unknown", "Not known")],
-    )  # fmt: skip
-    ups_on_battery = forms.BooleanField(label="UPS on battery", required=False)
-    other_loads = forms.CharField(
-        label="Other loads on the host", max_length=200, required=False, validators=[no_users_claim]
-    )
-    notes = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), required=False, validators=[no_users_claim])
 
     def __init__(
         self,
@@ -294,35 +279,8 @@ class GridForm(forms.Form):
         )
         if not cleaned["settings"] and "other_settings" not in self.errors:
             self.add_error("setting_values", "Choose at least one setting.")
-        # The room alone says nothing: it is filled in from the earlier grid.
-        touched = any(cleaned.get(name) for name in ("power_source", "ups_on_battery", "other_loads", "notes"))
-        if touched or cleaned.get("ambient_c") is not None:
-            self._want_conditions(cleaned)
+        self.want_conditions(cleaned)
         return cleaned
-
-    def _want_conditions(self, cleaned: dict[str, Any]) -> None:
-        if not cleaned.get("power_source"):
-            self.add_error("power_source", "Which power source? Conditions are recorded whole, or left for later.")
-        if not cleaned.get("room"):
-            self.add_error("room", "Which room? Conditions are recorded whole, or left for later.")
-        if cleaned.get("ambient_c") is not None and cleaned.get("ambient_source") in (None, "", "unknown"):
-            self.add_error("ambient_source", "Where does the temperature come from?")
-
-    def conditions(self, at: datetime | None = None) -> RoomConditions | None:
-        """The conditions as typed, or None where they are left for later."""
-        cleaned = self.cleaned_data
-        if not cleaned.get("power_source"):
-            return None
-        return RoomConditions(
-            at=at or timezone.now().astimezone(UTC),
-            room=cleaned["room"],
-            power_source=cleaned["power_source"],
-            ambient_c=cleaned["ambient_c"],
-            ambient_source=cleaned["ambient_source"] or "unknown",
-            ups_on_battery=cleaned["ups_on_battery"],
-            other_loads=cleaned["other_loads"],
-            notes=cleaned["notes"],
-        )
 
 
 def _numbers(text: str, most: int) -> list[int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from benchmarks.stats import usl
 from capacity.assessment import (
     accounting,
@@ -46,6 +48,7 @@ from capacity.assessment.verdict import (
     Headroom,
     Kind,
     Knee,
+    PolicyLine,
     QueueCap,
     Rubric,
     SettingRow,
@@ -161,6 +164,18 @@ def stated_at(facts: GridFacts, row: SettingRow) -> tuple[Headroom, Confirmation
     """(what may be stated of a setting, what an open loop said of it). Raises ValueError when nothing was measured."""
     room, _, confirmed = _roomed(facts, row)
     return room, confirmed
+
+
+def policy_at(facts: GridFacts, verdict: Verdict, setting: int) -> tuple[PolicyLine, ...]:
+    """The policy that goes with a safe setting, the recommended one or another that somebody prefers; none of one at which
+    no rate was measured."""
+    row = verdict.row(setting)
+    if setting == verdict.recommended or row is None or row.good.value is None:
+        return verdict.policy if setting == verdict.recommended else ()
+    room, cap, confirmed = _roomed(facts, row)
+    rollback, rollback_words = rollback_from(facts, verdict.rows, row)
+    lines = policy.policy(facts, row, room, cap, rollback_words, confirmed, rollback)
+    return (replace(lines[0], source=f"The setting that is proposed; this grid recommends {verdict.recommended}."), *lines[1:])
 
 
 def _roomed(facts: GridFacts, chosen: SettingRow) -> tuple[Headroom, QueueCap | None, Confirmation]:

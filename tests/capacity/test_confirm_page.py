@@ -11,7 +11,8 @@ import pytest
 from django.test import Client
 from msgspec.structs import replace
 
-from benchmarks.drafts import Confirms
+from benchmarks.drafts import Confirms, record_conditions
+from benchmarks.engine.probe_plan import Overload
 from benchmarks.engine.summary_types import CellSummary, OpenLoopSummary
 from benchmarks.models import Cell, Grid, HardwareProbe, Role
 from benchmarks.records.modes import OpenTerms
@@ -42,6 +43,11 @@ def page(client: Client, address: str) -> str:
     return " ".join(client.get(address).content.decode().split())
 
 
+def typed_in(form: Any) -> dict[str, Any]:
+    """As the page holds it, an empty field as empty."""
+    return {name: "" if (value := form[name].value()) is None else value for name in form.fields}
+
+
 def open_window(cell: Cell) -> CellSummary:
     parts = [made.class_summary(name, np.linspace(0.2, 0.6, 200).tolist()) for name in ("short", "median", "long")]
     opened = OpenLoopSummary(
@@ -69,7 +75,7 @@ def test_a_person_draws_the_proposed_confirmation_from_the_result_page() -> None
     assert address not in page(client_of(grid, Role.VIEWER), grid.get_absolute_url())
 
     form = client.get(address).context["form"]
-    typed = {name: form[name].value() for name in form.fields}
+    typed = typed_in(form)
     verdict = result_of(grid).verdict
     cap = verdict.queue_cap
     assert cap is not None
@@ -98,7 +104,7 @@ def test_a_rate_that_is_none_is_refused_in_words_and_draws_nothing() -> None:
     grid = measured()
     client, address = client_of(grid), f"/grids/{grid.pk}/confirm/"
     form = client.get(address).context["form"]
-    typed = {name: form[name].value() for name in form.fields}
+    typed = typed_in(form)
     answer = client.post(address, {**typed, "rate_per_min": 0})
     assert (answer.status_code, Grid.objects.count()) == (422, 1)
     assert client.post(f"/grids/{grid.pk}/confirm/", {**typed, "queue_cap": "many"}).status_code == 422
@@ -201,3 +207,97 @@ def test_the_confirmation_of_another_teams_grid_is_not_found() -> None:
     grid, stranger = measured(), client_of(factories.make_grid())
     for answer in (stranger.get(f"/grids/{grid.pk}/confirm/"), stranger.post(f"/grids/{grid.pk}/confirm/", {})):
         assert answer.status_code == 404
+
+
+def late_window(cell: Cell) -> CellSummary:
+    """A third of each class beyond its limit."""
+    found = open_window(cell)
+    parts = [
+        made.class_summary(name, [*np.linspace(0.2, 0.6, 133).tolist(), *[made.LIMITS[name] * 3] * 67])
+        for name in ("short", "median", "long")
+    ]
+    return replace(found, classes=tuple(parts))
+
+
+def test_after_an_open_loop_that_did_not_hold_the_next_draft_begins_with_the_rate_that_it_supports() -> None:
+    grid = measured()
+    found = stored.measure(drawn(grid, settings=(600,)), of=late_window)
+    confirmation = result_of(grid).verdict.confirmation
+    assert confirmation is not None
+    assert confirmation.answer == Answer.FAILS, confirmation.words
+    rate = confirmation.next_rate_per_min
+    assert rate is not None
+    assert rate < 600
+    client = client_of(grid)
+    form = client.get(f"/grids/{grid.pk}/confirm/").context["form"]
+    assert (form["rate_per_min"].value(), form["queue_cap"].value()) == (int(rate), 4)
+    shown = page(client, f"/grids/{grid.pk}/confirm/")
+    assert f"What grid {found.pk} showed" in shown
+    assert "times as many were late or refused at 600 requests a minute as foretold" in shown
+    assert f"Draw the confirmation at {rate:g} requests a minute" in page(client, grid.get_absolute_url())
+
+
+def test_an_open_loop_that_proved_too_little_is_drawn_again_at_its_own_rate_and_for_longer() -> None:
+    grid = measured()
+
+    def few(cell: Cell) -> CellSummary:
+        parts = [made.class_summary(name, np.linspace(0.2, 0.6, 60).tolist()) for name in ("short", "median", "long")]
+        return replace(open_window(cell), classes=tuple(parts))
+
+    ran = stored.measure(drawn(grid, window_s=40.0), of=few)
+    confirmation = result_of(grid).verdict.confirmation
+    assert confirmation is not None
+    assert (confirmation.indicative, confirmation.needs) == (True, 30), confirmation.words  # 90 without a miss
+    form = client_of(grid).get(f"/grids/{grid.pk}/confirm/").context["form"]
+    assert form["rate_per_min"].value() == ran.setting_values[0]
+    assert form["window_s"].value() >= 72  # 40 s x 90 / 60, and a fifth to spare
+
+
+def test_a_confirmation_asks_for_its_conditions_as_every_grid_does_and_keeps_them() -> None:
+    grid = stored.measure(
+        factories.make_grid(limits=made.limits(), class_names=("short",), conditions=factories.make_room())
+    )
+    client, address = client_of(grid), f"/grids/{grid.pk}/confirm/"
+    form = client.get(address).context["form"]
+    typed = typed_in(form)
+    assert (typed["room"], typed["power_source"], typed["ambient_c"]) == ("Room 1, ground floor", "", "")
+    half = client.post(address, {**typed, "ambient_c": "24", "action": "draw"})
+    assert (half.status_code, Grid.objects.count()) == (422, 1)
+    assert "Which power source?" in half.content.decode()
+    whole = {"power_source": "grid", "ambient_c": "22", "ambient_source": "hand", "action": "draw"}
+    client.post(address, {**typed, **whole})
+    (kept,) = Grid.objects.get(confirms=grid).conditions.all()
+    assert (kept.phase, kept.room, kept.power_source, kept.ambient_c) == (
+        "before",
+        "Room 1, ground floor",
+        "grid",
+        22.0,
+    )
+
+
+def test_what_confirms_counts_its_own_conditions_and_the_overload_probe_of_the_runtime_that_it_went_through() -> None:
+    grid = measured()
+    found = stored.measure(drawn(grid, conditions=factories.make_room()), of=open_window)
+    (told,) = confirmed.confirmations_of(grid)
+    assert (told.recorded, told.probed) == (False, ())
+    record_conditions(grid=found, phase="after", conditions=factories.make_room(), recorded_by=grid.drawn_by)
+    probed = [factories.make_grid(found.runtime, grid.workload, probes=(Overload(),)) for _ in range(2)]
+    for one, word in zip(probed, ("queues_without_bound", "refused_clearly"), strict=True):
+        assert confirmed.confirmations_of(grid)[0].probed == ()
+        one.cells.filter(probe="overload").update(status="measured", verdict={"verdict": word})
+    (told,) = confirmed.confirmations_of(grid)
+    assert (told.recorded, told.probed) == (True, (probed[1].cells.get(probe="overload").pk,))
+
+
+def test_the_proposal_shows_each_safe_setting_with_its_policy_and_its_grade() -> None:
+    grid = measured()
+    verdict = result_of(grid).verdict
+    shown = page(client_of(grid), f"/grids/{grid.pk}/propose/")
+    safe = [row.setting for row in verdict.rows if row.safe]
+    assert len(safe) > 1
+    for setting in safe:
+        part = shown.partition(f'id="with-{setting}"')[2].partition("</section>")[0]
+        for title in ("Queue cap", "Maximum input", "Maximum output", "Overload answer", "Rollback"):
+            assert title in part
+        assert "Needs revision" in part or "Not complete" in part
+        assert "Confirmed in an open loop" in part
