@@ -16,11 +16,12 @@ from benchmarks.audit import head
 from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.models import Authorization, Conditions, Grid, Workload
 from benchmarks.queries import GridEvidence
+from capacity import stated
 from capacity.assessment import latency, none
-from capacity.assessment.choose import headroom, rollback_from, rubric_at
+from capacity.assessment.choose import policy_at, rollback_from, rubric_at
 from capacity.assessment.facts import CellFact, GridFacts
 from capacity.assessment.rubric import fails, not_tested
-from capacity.assessment.verdict import Memory, SettingRow, Verdict
+from capacity.assessment.verdict import Headroom, SettingRow, Verdict
 from capacity.models import Choice
 from capacity.queries import Result
 from capacity.statement import document as doc
@@ -56,22 +57,27 @@ def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issu
     no rate, no headroom, no limits, and why."""
     grid, verdict, facts = result.evidence.grid, result.verdict, result.facts
     limits = _limits(facts.limits, facts)
-    evidence = _evidence(result.evidence)
     chosen = verdict.row(choice.setting)
+    room, loop = stated.of_setting(facts, verdict, choice.setting)
+    evidence = stated.manifest(result.evidence, loop)
     graded = rubric_at(facts, verdict, choice.setting)
+    policy = () if chosen is None else policy_at(facts, verdict, chosen.setting)
+    confirmed = stated.confirmed(facts, loop, limits) if loop else msgspec.UNSET
     return doc.Document(
         number=issue.number,
         title=issue.title,
         zone=_zone(timezone.get_current_timezone(), issue.at),
         setting=doc.Setting(value=choice.setting, term="requests in flight"),
-        result=_result(facts, chosen),
+        result=_result(chosen, room, confirmed),
         limits=limits,
         classes=_classes(facts, choice.setting),
         rows=tuple(_row(row, limits, facts, of=choice) for row in verdict.rows if row.n),
         memory=_memory(chosen or next((row for row in reversed(verdict.rows) if row.n), None)),
         tested=_tested(result.evidence),
-        conditions=_conditions(result.evidence, conditions),
-        operating_limits=_operating_limits(choice, facts),
+        conditions=stated.conditions(result.evidence, conditions),
+        operating_limits=()
+        if choice.setting is None
+        else stated.operating_limits(policy, choice.setting, queue_bounded=facts.queue_bounded),
         rollback=_rollback_words(facts, choice, verdict),
         not_tested=none.not_tested(verdict) if choice.setting is None else not_tested(graded),
         ends_early=NONE_ENDS_EARLY if choice.setting is None else ENDS_EARLY,
@@ -88,6 +94,12 @@ def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issu
         verify_base_url=f"{settings.BASE_URL}/v",
         waiver=issue.waiver,
         no_safe_setting=_no_safe_setting(verdict) if choice.setting is None else msgspec.UNSET,
+        confirmed=confirmed,
+        controls=stated.controls(policy) or msgspec.UNSET,
+        criteria=stated.criteria(graded) or msgspec.UNSET,
+        diagnosis=stated.diagnosis(verdict) or msgspec.UNSET,
+        cells=stated.cells(result.evidence, loop),
+        method_version=verdict.method_version,
     )
 
 
@@ -118,14 +130,17 @@ def _tested_classes(facts: GridFacts) -> list[str]:
     return [name for name in facts.class_weights if name in seen]
 
 
-def _result(facts: GridFacts, chosen: SettingRow | None) -> doc.Result | None:
-    if chosen is None or chosen.good.value is None:
+def _result(
+    chosen: SettingRow | None, room: Headroom | None, confirmed: doc.Confirmed | msgspec.UnsetType
+) -> doc.Result | None:
+    """The rate that an open loop confirmed, else that of the row; with what may be planned for."""
+    if chosen is None or chosen.good.value is None or room is None:
         return None
-    room = headroom(facts, chosen)
+    measured = doc.Rate(value=chosen.good.value, lower=chosen.good.lower, upper=chosen.good.upper)
     return doc.Result(
-        successful_per_minute=doc.Rate(value=chosen.good.value, lower=chosen.good.lower, upper=chosen.good.upper),
+        successful_per_minute=confirmed.successful_per_minute if isinstance(confirmed, doc.Confirmed) else measured,
         stated_per_minute=room.stated_per_min,
-        reserves=tuple(doc.Reserve(name=r.name, share=r.share) for r in room.reserves),
+        reserves=tuple(doc.Reserve(name=r.name, share=r.share, reason=r.source) for r in room.reserves),
     )
 
 
@@ -165,7 +180,7 @@ def _row(row: SettingRow, limits: Sequence[doc.Limit], facts: GridFacts, *, of: 
         all_per_minute=row.completed_per_min,
         n=row.n,
         tails=tuple(_tail(cells, limit) for limit in limits),
-        peak_vram_bytes=_vram(row.memory),
+        peak_vram_bytes=stated.vram(row.memory),
         verdict=_word(row),
         reason=" ".join(none.reasons(row)) if of.setting is None else row.word,
         chosen=row.setting == of.setting,
@@ -176,12 +191,6 @@ def _word(row: SettingRow) -> doc.Verdict:
     if fails(row):
         return "fails"
     return "not tested" if not row.safe else "indicative" if row.indicative else "holds"
-
-
-def _vram(memory: Memory) -> int | doc.Absent:
-    if memory.is_vram and memory.peak_bytes is not None:
-        return round(memory.peak_bytes)
-    return "not reported" if memory.is_vram else "not applicable"
 
 
 def _rollback_words(facts: GridFacts, choice: Choice, verdict: Verdict) -> str:
@@ -259,38 +268,6 @@ def _prompts(workload: Workload) -> tuple[doc.Fact, ...]:
     return tuple(facts)
 
 
-def _conditions(evidence: GridEvidence, conditions: Conditions) -> doc.Conditions:
-    grid = evidence.grid
-    started = grid.started_at or conditions.at
-    after = next((c for c in evidence.conditions if c.phase == Conditions.Phase.AFTER), None)
-    ambient = "not recorded" if conditions.ambient_c is None else f"{conditions.ambient_c:g} °C"
-    if after is not None and after.ambient_c is not None:
-        ambient += f", {after.ambient_c:g} °C after"
-    extra = [("Other loads", conditions.other_loads), ("Notes", conditions.notes)]
-    return doc.Conditions(
-        started_at=started,
-        ended_at=grid.finished_at or started,
-        place=conditions.room,
-        power=conditions.get_power_source_display() + (", on battery" if conditions.ups_on_battery else ""),
-        ambient=ambient,
-        ambient_source=conditions.get_ambient_source_display(),
-        operator=conditions.recorded_by.get_username(),
-        further=tuple(doc.Fact(label=label, text=text) for label, text in extra if text),
-    )
-
-
-def _operating_limits(choice: Choice, facts: GridFacts) -> tuple[str, ...]:
-    """What must be in force for the figure to hold; queue, token and rate limits follow when the judge can derive them."""
-    if choice.setting is None:
-        return ()
-    lines = [f"At most {choice.setting} requests in flight at the server."]
-    if facts.queue_bounded is False:
-        lines.append(
-            "Something in front of the server must hold more back, with a bounded queue: it queues without bound itself."
-        )
-    return tuple(lines)
-
-
 def _grade(choice: Choice) -> doc.Grade:
     """The grade that was proposed and approved."""
     try:
@@ -301,25 +278,12 @@ def _grade(choice: Choice) -> doc.Grade:
 
 
 def _signatures(choice: Choice, leaves: Sequence[Authorization], grid: Grid, issue: Issue) -> tuple[doc.Signature, ...]:
-    def name(person: AbstractBaseUser) -> str:
-        return getattr(person, "get_full_name", lambda: "")() or person.get_username()
-
     assert choice.decided_by is not None
     assert choice.decided_at is not None
     return (
-        *(doc.Signature(did="Authorised by", name=name(a.authorized_by), at=a.authorized_at) for a in leaves),
-        doc.Signature(did="Measured by", name=name(choice.measured_by), at=grid.finished_at or grid.drawn_at),
-        doc.Signature(did="Proposed by", name=name(choice.proposed_by), at=choice.proposed_at),
-        doc.Signature(did="Approved by", name=name(choice.decided_by), at=choice.decided_at),
-        doc.Signature(did="Signed by", name=name(issue.by), at=issue.at),
-    )
-
-
-def _evidence(evidence: GridEvidence) -> tuple[doc.EvidenceCell, ...]:
-    return tuple(
-        doc.EvidenceCell(
-            cell=f"{c.setting}-{c.class_name}-r{c.repeat}", sha256=c.evidence_sha256, records=c.requests or 0
-        )
-        for c in evidence.cells
-        if c.evidence_sha256
+        *stated.authorised(leaves),
+        doc.Signature(did="Measured by", name=stated.person(choice.measured_by), at=grid.finished_at or grid.drawn_at),
+        doc.Signature(did="Proposed by", name=stated.person(choice.proposed_by), at=choice.proposed_at),
+        doc.Signature(did="Approved by", name=stated.person(choice.decided_by), at=choice.decided_at),
+        doc.Signature(did="Signed by", name=stated.person(issue.by), at=issue.at),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
@@ -35,26 +37,38 @@ class TableCell(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One row of a table; `chosen` marks the stated setting."""
+    """One row of a table; `chosen` marks the stated setting, `apart` a row that was measured in another way."""
 
     cells: tuple[TableCell, ...]
     chosen: bool = False
+    apart: bool = False
 
 
 class Head(msgspec.Struct, frozen=True):
-    """A column's name, with its limit on a second line."""
+    """A column's name, with its limit on a second line. `kind` says how it is set: a label or words from where reading
+    begins, numbers to the other end, digests in a fixed-width face."""
 
     text: str
     limit: str = ""
+    kind: Literal["label", "words", "number", "digest"] = "number"
+
+    @property
+    def name(self) -> str:
+        """Both lines in one."""
+        return f"{self.text} {self.limit}".strip()
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A table whose first column reads from the left and whose others are numbers; `mono` columns hold digests."""
+    """A table whose first column names its rows."""
 
     head: tuple[Head, ...]
     lines: tuple[Line, ...]
     caption: str = ""
-    mono: bool = False
+
+    @property
+    def rows(self) -> list[tuple[Line, list[tuple[Head, TableCell]]]]:
+        """Each row with its cells beside their columns, for the screen's template."""
+        return [(line, list(zip(self.head, line.cells, strict=True))) for line in self.lines]
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +77,6 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     heading: str
     paragraphs: tuple[str, ...] = ()
     pairs: tuple[Pair, ...] = ()
-    items: tuple[str, ...] = ()
     table: Table | None = None
+    items: tuple[str, ...] = ()
     code: tuple[str, ...] = ()

@@ -50,7 +50,7 @@ def render(document: Document, *, envelope: bytes) -> bytes:
         "page": msgspec.json.encode(_breakable(msgspec.to_builtins(page))).decode(),
         "extra": msgspec.json.encode(_extra(document)).decode(),
         "charts": charts_svg(document),
-        "qr": _qr(page.verify_url),
+        "qr": qr_svg(page.verify_url),
         "envelope": envelope.decode(),
         "manifest": manifest_bytes(document.evidence).decode(),
     }
@@ -73,7 +73,8 @@ def _compile(source: bytes, inputs: dict[str, str]) -> bytes:
     return made
 
 
-def _qr(address: str) -> str:
+def qr_svg(address: str) -> str:
+    """The address as a QR code in SVG."""
     out = io.BytesIO()
     segno.make(address, error="m", micro=False).save(out, kind="svg", border=1, xmldecl=False, scale=2)
     return out.getvalue().decode()

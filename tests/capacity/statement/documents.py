@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import msgspec
 
 from capacity.statement.document import (
+    Cell,
+    Claim,
     Conditions,
+    Confirmed,
+    Control,
+    Criterion,
     Document,
     EvidenceCell,
     Fact,
+    Finding,
     LengthClass,
     Limit,
     Memory,
@@ -22,6 +29,7 @@ from capacity.statement.document import (
     Result,
     Row,
     Setting,
+    Share,
     Signature,
     Tail,
     Tested,
@@ -48,6 +56,10 @@ MEASURED = (
     (8, 38.5, 69.7, (6.6, 9.9, 26.1, 70.0), 22.8),
     (12, 30.2, 70.4, (9.9, 14.0, 40.2, 95.0), 23.1),
     (16, 21.0, 70.9, (14.2, 19.5, 55.3, 130.0), 23.4),
+    *(
+        (16 + 8 * step, 21.0 - 2 * step, 71.0, (14.2 + step, 19.5 + step, 55.3 + step, 130.0), 23.5)
+        for step in range(1, 7)
+    ),
 )
 
 
@@ -145,6 +157,41 @@ def document(
     return Document(**(fields | changes))
 
 
+def confirmed(*, classes: int = 3, refused: int = 4, queue_cap: int = 8, memory: bool = True) -> Confirmed:
+    """The setting of four in an open loop of 50 a minute."""
+    claims = tuple(
+        Claim(
+            n=n * 2, value_s=value * 1.15, bound_s=round(value * 1.3, 3), p99_s=value * 1.6, n_effective=n * 2 - 12,
+            misses=refused, holds=True,
+        )
+        for (_, limit, _, n, _), value in zip(CLASSES[:classes], (2.5, 5.4, 14.1, 38.0), strict=False)
+        if value * 1.3 <= limit
+    )  # fmt: skip
+    return Confirmed(
+        grid="Grid 131", rate_per_minute=50.0, queue_cap=queue_cap, repeats=3, n=1080,
+        successful_per_minute=Rate(value=49.1, lower=48.0, upper=50.3), all_per_minute=49.8,
+        refused=Share(hits=refused, n=1080, lower=0.001, upper=0.009), accepted=Share(hits=1073, n=1076), claims=claims,
+        peak_vram_bytes=int(16.6 * GIB) if memory else "not applicable",
+        started_at=datetime(2026, 11, 15, 10, 5, tzinfo=PKT), ended_at=datetime(2026, 11, 15, 10, 31, tzinfo=PKT),
+        authorised=(Signature(did="Authorised by", name="Hina Qureshi", at=datetime(2026, 11, 15, 9, 50, tzinfo=PKT)),),
+        conditions=CONDITIONS,
+    )  # fmt: skip
+
+
+def with_confirmed(*, of: Confirmed | None = None, **changes: Any) -> Document:
+    """The honest statement once an open loop confirmed its setting, with everything that the annexes may hold."""
+    one = of or confirmed()
+    grid = EvidenceCell(cell="grid 131, open loop 50 a minute, r1", sha256="ab" * 32, records=360, leave="A-20")
+    cells = (*(msgspec.structs.replace(cell, leave="A-19") for cell in evidence()), grid)
+    stated = Result(
+        successful_per_minute=one.successful_per_minute, stated_per_minute=47.4,
+        reserves=(Reserve(name="growth", share=0.10), Reserve(name="variance", share=0.05)),
+    )  # fmt: skip
+    return document(
+        **{"confirmed": one, "result": stated, "evidence": cells, "grade": "complete", **FURTHER, **changes}
+    )
+
+
 QUEUES = "Beyond capacity nothing is refused: the wait grows as long as the load lasts."
 NONE_SAFE = NoSafeSetting(
     reasons=(
@@ -168,6 +215,31 @@ TESTED = Tested(
     repeats=3,
     window="180 s",
 )
+FURTHER: dict[str, Any] = {
+    "grade_reason": "Realistic lengths, tail latency, useful work, memory, valid answers and overload controls determine it.",
+    "controls": (
+        Control(title="Queue cap", value="8", words="So many may wait; beyond it a request is refused at once.",
+                source="Confirmed in the open loop of grid 131."),
+        Control(title="Overload answer", value="503 or 429, Retry-After 5 s", words="Within a second, never after a wait."),
+    ),
+    "criteria": (
+        Criterion(title="Objective set before the run", answer="holds", reason="p95 of 3 classes was limited before."),
+        Criterion(title="Tenants kept apart", answer="not applicable", reason="One tenant is declared."),
+        Criterion(title="Overload refused clearly", answer="not tested", reason="No overload probe ran."),
+        Criterion(title="Recovery in time", answer="fails", reason="It came back after 90 s, later than 60 s."),
+    ),
+    "diagnosis": (
+        Finding(title="Unbounded queue that hides rejection", found="not found", evidence=("30 % were refused at once.",)),
+        Finding(title="One long request blocks every short one", found="watch", settings=(8,), evidence=("Ratio 1.4.",)),
+        Finding(title="Timeouts retried at once", found="not tested", evidence=("No client policy is declared.",)),
+    ),
+    "cells": tuple(
+        Cell(cell=f"{setting}-mixed-r1", started_at=datetime(2026, 11, 14, 10, 2 + setting, tzinfo=PKT), window_s=180.0,
+             n=540, answered=538, good=530, good_per_minute=57.0)
+        for setting in (1, 2, 4, 8)
+    ),
+    "method_version": 2,
+}  # fmt: skip
 CONDITIONS = Conditions(
     started_at=datetime(2026, 11, 14, 10, 2, tzinfo=PKT),
     ended_at=datetime(2026, 11, 14, 11, 47, tzinfo=PKT),
@@ -198,3 +270,31 @@ SIGNATURES = (
     Signature(did="Approved by", name="Ayesha Khan", at=datetime(2026, 11, 16, 9, 14, tzinfo=PKT)),
     Signature(did="Signed by", name="Usman Tariq", at=datetime(2026, 11, 16, 9, 30, tzinfo=PKT)),
 )
+LONG = "Wolfeschlegelsteinhausenbergerdorff-und_Verwaltungsmodernisierung"
+WAIVED = (
+    "until 12 Dec 2026 usman.tariq answers for what is open (Fairness beside long requests; Cancellation frees in time; "
+    "Retries contained; Recovery in time): the pilot serves one desk, and the probes run before it is opened to others."
+)
+POLICY = (
+    "at most 4 requests in flight at the server", "at most 8 more waiting, the next one refused", "at most 6,000 tokens in",
+    "at most 600 tokens out", "26,400 active tokens in total", "40 s a request, then given up",
+    "12.3 a minute for each client", "batch lane 1 of 4 places, 22:00 to 06:00", "batch checkpoint every 12 items",
+    "overload answered with 503 or 429, Retry-After 5 s",
+    "client retries: 3 tries, 0.5 to 20 s, budget 10% of requests",
+)  # fmt: skip
+PEOPLE = tuple(msgspec.structs.replace(one, name=LONG) for one in SIGNATURES)
+NAMED = msgspec.structs.replace(TESTED, model=LONG * 2, runtime=LONG, hardware_declared=LONG)
+PAGES: dict[str, Callable[[], Document]] = {
+    "normal": document,
+    "confirmed": with_confirmed,
+    "confirmed without a queue": lambda: with_confirmed(of=confirmed(queue_cap=0, refused=0)),
+    "no safe setting": lambda: document(chosen=None, solo_mode=True, simulated=True),
+    "waiver": lambda: document(
+        demonstration=False, grade="needs revision", waiver=WAIVED, **FURTHER | {"grade_reason": ""}
+    ),
+    "long names": lambda: with_confirmed(title=f"{LONG} on {LONG}", tested=NAMED, signatures=PEOPLE),
+    "batch": lambda: with_confirmed(operating_limits=POLICY, simulated=True),
+    "twelve settings": lambda: document(settings=12, operating_limits=POLICY, simulated=True),
+    "without a GPU": lambda: with_confirmed(of=confirmed(memory=False), memory=False),
+}
+"""Every kind of statement, by name: each holds its result on one page."""

@@ -78,7 +78,7 @@ def test_a_very_full_statement_flows_on_and_loses_nothing() -> None:
     made = pdf.render(document(operating_limits=limits), envelope=b"{}")
     # A limit may stand on both sides of a page's foot, so words are counted, not sentences found.
     said = " ".join(one.extract_text() for one in PdfReader(io.BytesIO(made)).pages).split()
-    assert [said.count(word) for word in ("many", "words", "needs")] == [60] * 3
+    assert [said.count(word) for word in ("words", "needs")] == [60] * 2
     assert annex_page(made) > 2
 
 
