@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from benchmarks.engine.plan import ClassLimits, GridLimits, Guard
 from benchmarks.engine.summary_types import CellSummary
+from benchmarks.foreseen import refusal
 from benchmarks.gates import NOT_SAFE, worst_ratio
 from benchmarks.grid_tables import settings_of, summary_of
 from benchmarks.models import Authorization, Cell, Dialect, Grid
@@ -61,12 +62,13 @@ class LiveValue:
 def stage_rows(grid: Grid, cells: Sequence[Cell]) -> list[StageRow]:
     """The grid itself filling up: a row a class, a column a setting; the worst of its repeats stands for a square."""
     limits = limits_of(grid)
+    follows = next((c for c in cells if c.status in (Cell.Status.PLANNED, Cell.Status.QUEUED)), None)
     return [
         StageRow(
             name=name,
             objective=_objective_words(limits.classes.get(name)),
             cells=tuple(
-                _stage_cell(grid, limits, [c for c in cells if c.class_name == name and c.setting == setting])
+                _stage_cell(grid, limits, follows, [c for c in cells if c.class_name == name and c.setting == setting])
                 for setting in settings_of(grid, cells)
             ),
         )
@@ -110,7 +112,6 @@ def _next_while_paused(cells: Sequence[Cell]) -> str:
 
 
 def _next_cell(grid: Grid, cells: Sequence[Cell]) -> str:
-    limits = limits_of(grid)
     waiting = [c for c in cells if c.status == Cell.Status.QUEUED]
     running = next((c for c in cells if c.status == Cell.Status.RUNNING), None)
     if not waiting:
@@ -124,21 +125,31 @@ def _next_cell(grid: Grid, cells: Sequence[Cell]) -> str:
         return following.reason or _("A worker of this host will take the next cell: %(at)s, %(name)s.") % {
             "at": following.stage, "name": following.class_name,
         }  # fmt: skip
+    higher = next((c for c in waiting if not c.probe and c.setting > running.setting), None)
     if following.setting == running.setting:
-        return _("Next: %(name)s requests, %(at)s.") % {"at": following.stage, "name": following.class_name}
+        said = _("Next: %(name)s requests, %(at)s.") % {"at": following.stage, "name": following.class_name}
+        return f"{said} {_gate_words(grid, higher)}" if higher and grid.mode != Mode.SEARCH else said
+    return _gate_words(grid, following)
+
+
+def _gate_words(grid: Grid, following: Cell) -> str:
+    """What has to hold before the stage of this cell starts, and what is foreseen of its memory already."""
+    limits = limits_of(grid)
     guard = mode_guard(grid.mode, confirms=grid.confirms_id is not None)
     slow = (
         _("p95 of every class is at most %(times)g times its objective, ") % {"times": guard.max_p95_over_objective}
         if guard.max_p95_over_objective
         else ""
     )
-    return _(
+    words = _(
         "The stage of %(at)s starts only if failures stay at or under %(errors)s, %(slow)sVRAM stays under %(vram)s and the "
         "GPU under %(temp)s °C; else it is held back, and what is measured stays."
     ) % {
         "at": following.stage, "errors": percent(guard.max_error_share or 0), "slow": slow,
         "vram": percent(limits.max_vram_share), "temp": f"{limits.max_temperature_c:g}",
     }  # fmt: skip
+    foreseen = "" if grid.simulated else refusal(following)
+    return f"{words} {_('It will be held back: %(why)s') % {'why': foreseen}}" if foreseen else words
 
 
 def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
@@ -228,13 +239,13 @@ def _pace_s(grid: Grid, cells: Sequence[Cell]) -> tuple[float, int]:
     return (median(took), len(took)) if took else (planned, 0)
 
 
-def _stage_cell(grid: Grid, limits: GridLimits, repeats: Sequence[Cell]) -> StageCell:
+def _stage_cell(grid: Grid, limits: GridLimits, follows: Cell | None, repeats: Sequence[Cell]) -> StageCell:
     running = next((c for c in repeats if c.status == Cell.Status.RUNNING), None)
     if running is not None:
         share = cell_share(grid, running)
         return StageCell("now", percent(share) if share is not None else _("running"), share=share)
     if any(c.status in (Cell.Status.QUEUED, Cell.Status.PLANNED) for c in repeats):
-        return StageCell("wait", _("Waits"), repeats[0].reason)
+        return StageCell("wait", _waits(grid, follows, repeats), repeats[0].reason)
     measured = [summary for c in repeats if (summary := summary_of(c))]
     if not measured:
         reason = next((c.reason for c in repeats if c.reason), "")
@@ -244,6 +255,14 @@ def _stage_cell(grid: Grid, limits: GridLimits, repeats: Sequence[Cell]) -> Stag
     ratio = worst_ratio(limits, worst)
     stopped = next((c.reason for c in repeats if c.status == Cell.Status.STOPPED), "")
     return StageCell("bad" if stopped else "done", p95_words(worst), stopped or _ratio_words(ratio))
+
+
+def _waits(grid: Grid, follows: Cell | None, repeats: Sequence[Cell]) -> str:
+    if follows is None or grid.status == Grid.Status.DRAFT:
+        return _("Waits")
+    if any(c.pk == follows.pk for c in repeats):
+        return _("Next")
+    return _("Waits for its gate") if repeats[0].setting > follows.setting else _("Waits")
 
 
 def p95_words(summary: CellSummary) -> str:
@@ -258,7 +277,7 @@ def p95_words(summary: CellSummary) -> str:
 def _ratio_words(ratio: float | None) -> str:
     if ratio is None:
         return ""
-    return _("over the objective") if math.isinf(ratio) else f"{ratio:.2f}"
+    return _("over the objective") if math.isinf(ratio) else _("%(ratio).2f of the objective") % {"ratio": ratio}
 
 
 def _stage_state(cells: Sequence[Cell]) -> str:
@@ -294,7 +313,7 @@ def _so_far(title: str, now: dict[str, object], name: str, limit: float | None) 
     number = _number(now.get(f"{quantile}_{name}"))
     title, note = f"{title}, {quantile}", _n(now.get("finished"))
     shown = f"{number:.2f}" if number is not None else _("not yet")
-    top = limit * 1.2 if limit else number
+    top = limit * 1.2 if limit else None
     return LiveValue(
         title,
         number,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django import forms
 from django.utils.datastructures import MultiValueDict
 from django.utils.text import slugify
+from django.utils.translation import gettext_lazy as _
 
 from benchmarks.drafts import MIXED
 from benchmarks.forms import lay_out, no_users_claim, units
@@ -58,41 +59,43 @@ class PercentileField(forms.TypedChoiceField):
 
 class ObjectiveForm(ObjectiveModelForm):
     slug = forms.SlugField(
-        label="Short name",
+        label=_("Short name"),
         max_length=60,
         required=False,
-        help_text="Used in addresses. Made from the name when left empty.",
+        help_text=_("Used in addresses. Made from the name when left empty."),
     )
-    reason = forms.CharField(label="Why this change", max_length=300, required=False, help_text="Kept in the history.")
+    reason = forms.CharField(
+        label=_("Why this change"), max_length=300, required=False, help_text=_("Kept in the history.")
+    )
     percentile = PercentileField(
-        label="Percentile", help_text="95: of 100 requests of a class, 95 keep its limits.", initial="95"
+        label=_("Percentile"), help_text=_("95: of 100 requests of a class, 95 keep its limits."), initial="95"
     )
     success_share = PercentField(
-        label="Successful requests", least=50, help_text="Of all that were scheduled, at least."
+        label=_("Successful requests"), least=50, help_text=_("Of all that were scheduled, at least.")
     )
     validity_share = PercentField(
-        label="Valid answers", least=0, help_text="Of all answers that were checked, at least."
+        label=_("Valid answers"), least=0, help_text=_("Of all answers that were checked, at least.")
     )
-    max_vram_share = PercentField(label="VRAM", least=10, help_text="A grid stops when more is used.")
+    max_vram_share = PercentField(label=_("VRAM"), least=10, help_text=_("A grid stops when more is used."))
     reserve_growth = PercentField(
-        label="Growth", least=0, most=90, help_text="For more work to come while this is valid."
+        label=_("Growth"), least=0, most=90, help_text=_("For more work to come while this is valid.")
     )
     reserve_variance = PercentField(
-        label="Variance of the measured rate", least=0, most=90,
-        help_text="For days that differ from the measured one. Where the repeats spread more, their spread counts.",
+        label=_("Variance of the measured rate"), least=0, most=90,
+        help_text=_("For days that differ from the measured one. Where the repeats spread more, their spread counts."),
     )  # fmt: skip
     reserve_loss = PercentField(
-        label="Loss of a card", least=0, most=90,
-        help_text="Above 0 it is at least one card of those that serve: 50 % of two. 0: a failure may stop the service.",
+        label=_("Loss of a card"), least=0, most=90,
+        help_text=_("Above 0 it is at least one card of those that serve: 50 % of two. 0: a failure may stop the service."),
     )  # fmt: skip
 
     class Meta:
         model = Objective
         fields = FIELDS
-        labels = {"max_temperature_c": "GPU temperature", "max_power_w": "GPU power"}
+        labels = {"max_temperature_c": _("GPU temperature"), "max_power_w": _("GPU power")}
         help_texts = {
-            "max_temperature_c": "A grid stops above it.",
-            "max_power_w": "Empty: no limit of its own.",
+            "max_temperature_c": _("A grid stops above it."),
+            "max_power_w": _("Empty: no limit of its own."),
         }
 
     def __init__(self, *args: Any, team: Team, instance: Objective | None = None, **kwargs: Any) -> None:
@@ -113,9 +116,11 @@ class ObjectiveForm(ObjectiveModelForm):
     def clean_slug(self) -> str:
         slug: str = self.cleaned_data["slug"] or slugify(self.data.get("name", ""))[:60].strip("-")
         if not slug or slug == "new":
-            raise forms.ValidationError("Give another short name: none could be made from the name.")
+            raise forms.ValidationError(_("Give another short name: none could be made from the name."))
         if Objective.objects.filter(team=self.team, slug=slug).exists():
-            raise forms.ValidationError(f"“{slug}” is taken. Edit that objective, or choose another short name.")
+            raise forms.ValidationError(
+                _("“%(slug)s” is taken. Edit that objective, or choose another short name.") % {"slug": slug}
+            )
         return slug
 
 
@@ -123,16 +128,16 @@ class ClassObjectiveForm(forms.Form):
     """Limits of one length class. A row left wholly empty is none."""
 
     class_name = forms.SlugField(
-        label="Class",
+        label=_("Class"),
         max_length=30,
         error_messages={
-            "invalid": "Only letters, digits, - and _, such as short.",
-            "required": "Which length class do these limits hold for?",
+            "invalid": _("Only letters, digits, - and _, such as short."),
+            "required": _("Which length class do these limits hold for?"),
         },
     )
-    e2e_s = forms.FloatField(label="End to end", min_value=0.001, required=False)
-    ttft_s = forms.FloatField(label="Time to first token", min_value=0.001, required=False)
-    tpot_s = forms.FloatField(label="Time per output token", min_value=0.0001, required=False)
+    e2e_s = forms.FloatField(label=_("End to end"), min_value=0.001, required=False)
+    ttft_s = forms.FloatField(label=_("Time to first token"), min_value=0.001, required=False)
+    tpot_s = forms.FloatField(label=_("Time per output token"), min_value=0.0001, required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -145,10 +150,10 @@ class ClassObjectiveForm(forms.Form):
         if self.errors or cleaned.get("DELETE") or not cleaned.get("class_name"):
             return cleaned
         if all(limit is None for limit in limits):
-            self.add_error("e2e_s", f"Give at least one limit for {cleaned['class_name']}.")
+            self.add_error("e2e_s", _("Give at least one limit for %(name)s.") % {"name": cleaned["class_name"]})
         e2e_s, ttft_s = limits[0], limits[1]
         if e2e_s is not None and ttft_s is not None and ttft_s > e2e_s:
-            self.add_error("ttft_s", "The first token cannot be allowed more time than the whole answer.")
+            self.add_error("ttft_s", _("The first token cannot be allowed more time than the whole answer."))
         return cleaned
 
 
@@ -161,17 +166,19 @@ else:
 class BaseClassObjectiveFormSet(ClassObjectiveForms):
     def add_fields(self, form: Any, index: int | None) -> None:
         super().add_fields(form, index)
-        form.fields["DELETE"].label = "Take this class out"
+        form.fields["DELETE"].label = _("Take this class out")
 
     def clean(self) -> None:
         if any(self.errors):
             return
         names = [c.class_name for c in self.classes()]
         if not names:
-            raise forms.ValidationError("An objective needs limits for at least one length class.")
+            raise forms.ValidationError(_("An objective needs limits for at least one length class."))
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise forms.ValidationError(f"{twice[0]} stands here twice. Put its limits in one row.")
+            raise forms.ValidationError(
+                _("%(name)s stands here twice. Put its limits in one row.") % {"name": twice[0]}
+            )
 
     def classes(self) -> list[ClassValues]:
         filled = [
@@ -197,36 +204,38 @@ class SettingsField(forms.MultipleChoiceField):
 class GridForm(ConditionFields):
     """What shall be measured, with what and under which conditions."""
 
-    name = forms.CharField(label="Title", max_length=120, validators=[no_users_claim])
+    name = forms.CharField(label=_("Title"), max_length=120, validators=[no_users_claim])
     reason = forms.CharField(
-        label="Why it is measured", max_length=300, required=False, validators=[no_users_claim],
-        help_text="The host's owner reads this before authorising.",
+        label=_("Why it is measured"), max_length=300, required=False, validators=[no_users_claim],
+        help_text=_("The host's owner reads this before authorising."),
     )  # fmt: skip
     runtime = forms.ModelChoiceField(
-        Runtime.objects.none(), label="Runtime configuration", empty_label="Choose a runtime"
+        Runtime.objects.none(), label=_("Runtime configuration"), empty_label=_("Choose a runtime")
     )
-    workload = forms.ModelChoiceField(Workload.objects.none(), label="Workload", empty_label="Choose a workload")
+    workload = forms.ModelChoiceField(Workload.objects.none(), label=_("Workload"), empty_label=_("Choose a workload"))
     mode = forms.ChoiceField(
-        label="How it is loaded", choices=[(mode.value, WORDS[mode].name) for mode in Mode], required=False
+        label=_("How it is loaded"), choices=[(mode.value, WORDS[mode].name) for mode in Mode], required=False
     )
     class_names = forms.MultipleChoiceField(
-        label="Length classes",
+        label=_("Length classes"),
         widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": "Choose at least one length class."},
+        error_messages={"required": _("Choose at least one length class.")},
     )
     setting_values = SettingsField(
         required=False,
-        error_messages={"invalid_choice": "%(value)s belongs to another way of loading. Choose the settings again."},
+        error_messages={"invalid_choice": _("%(value)s belongs to another way of loading. Choose the settings again.")},
     )
-    managed = forms.BooleanField(label="The worker starts the runtime with each setting itself", required=False)
-    other_settings = forms.CharField(label="Others", required=False, max_length=100, help_text="Such as 12, 24.")
-    objective = forms.ModelChoiceField(Objective.objects.none(), label="Objective", empty_label="Choose an objective")
-    repeats = forms.IntegerField(min_value=1, max_value=20, initial=3, help_text="3 or more for a statement.")
-    window_s = forms.FloatField(label="Window", min_value=1, max_value=3600, initial=30)
-    warmup_s = forms.FloatField(label="Warm-up, at most", min_value=0, max_value=300, initial=5)
+    managed = forms.BooleanField(label=_("The worker starts the runtime with each setting itself"), required=False)
+    other_settings = forms.CharField(label=_("Others"), required=False, max_length=100, help_text=_("Such as 12, 24."))
+    objective = forms.ModelChoiceField(
+        Objective.objects.none(), label=_("Objective"), empty_label=_("Choose an objective")
+    )
+    repeats = forms.IntegerField(min_value=1, max_value=20, initial=3, help_text=_("3 or more for a statement."))
+    window_s = forms.FloatField(label=_("Window"), min_value=1, max_value=3600, initial=30)
+    warmup_s = forms.FloatField(label=_("Warm-up, at most"), min_value=0, max_value=300, initial=5)
     on_guard = forms.ChoiceField(
-        label="When a limit is reached, requests in flight", required=False, initial="cancel", widget=forms.RadioSelect,
-        choices=[("cancel", "are ended at once"), ("drain", "may finish, for at most a minute")],
+        label=_("When a limit is reached, requests in flight"), required=False, initial="cancel", widget=forms.RadioSelect,
+        choices=[("cancel", _("are ended at once")), ("drain", _("may finish, for at most a minute"))],
     )  # fmt: skip
 
     def __init__(
@@ -245,7 +254,7 @@ class GridForm(ConditionFields):
         self.chosen_mode = mode
         self._say_settings(mode)
         names = [*classes, MIXED]
-        self.fields["class_names"].choices = [(n, "mixed, all classes" if n == MIXED else n) for n in names]  # type: ignore[attr-defined]
+        self.fields["class_names"].choices = [(n, _("mixed, all classes") if n == MIXED else n) for n in names]  # type: ignore[attr-defined]
         units(self, window_s="s", warmup_s="s", ambient_c="°C")
         lay_out(
             self, runtime="h",  repeats="t", window_s="t", warmup_s="t", room="t", ambient_c="t",
@@ -264,7 +273,7 @@ class GridForm(ConditionFields):
         field.label = WORDS[mode].setting
         field.choices = [(str(n), f"{n:,}") for n in OFFERED[mode]]
         if mode == Mode.OPEN:
-            self.fields["other_settings"].help_text = "Such as 90, 240."
+            self.fields["other_settings"].help_text = _("Such as 90, 240.")
 
     def clean_mode(self) -> Mode:
         return self.chosen_mode
@@ -278,7 +287,7 @@ class GridForm(ConditionFields):
             {*map(int, cleaned.get("setting_values") or []), *(cleaned.get("other_settings") or [])}
         )
         if not cleaned["settings"] and "other_settings" not in self.errors:
-            self.add_error("setting_values", "Choose at least one setting.")
+            self.add_error("setting_values", _("Choose at least one setting."))
         self.want_conditions(cleaned)
         return cleaned
 
@@ -288,7 +297,8 @@ def _numbers(text: str, most: int) -> list[int]:
     wrong = next((part for part in parts if not part.isdecimal() or not 1 <= int(part) <= most), None)
     if wrong is not None:
         raise forms.ValidationError(
-            f"“{wrong}” is not a setting. Write whole numbers from 1 to {most:,}, such as 12, 24."
+            _("“%(text)s” is not a setting. Write whole numbers from 1 to %(most)s, such as 12, 24.")
+            % {"text": wrong, "most": f"{most:,}"}
         )
     return [int(part) for part in parts]
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from django import forms
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext_lazy as _
 
 from benchmarks.forms import lay_out, units
 from benchmarks.records.mode_words import ARRIVAL_WORDS
@@ -56,45 +57,47 @@ class StepsField(forms.CharField):
             found = _STEP.match(part)
             if not found:
                 raise forms.ValidationError(
-                    f"“{part.strip()}” is no step. Write seconds × times the rate, such as 30 × 1."
+                    _("“%(part)s” is no step. Write seconds × times the rate, such as 30 × 1.") % {"part": part.strip()}
                 )
             try:
                 steps.append((float(found[1]), float(found[2])))
             except ValueError:
-                raise forms.ValidationError(f"“{part.strip()}” has a number that cannot be read.") from None
+                raise forms.ValidationError(
+                    _("“%(part)s” has a number that cannot be read.") % {"part": part.strip()}
+                ) from None
         return tuple(steps)
 
 
 class ModeForm(forms.Form):
     """What the chosen mode needs beside its settings. Fields of other modes are taken out."""
 
-    arrivals_per_min = forms.IntegerField(label="Items arrive", min_value=1, max_value=60_000)
+    arrivals_per_min = forms.IntegerField(label=_("Items arrive"), min_value=1, max_value=60_000)
     arrivals = forms.ChoiceField(choices=[(kind.value, ARRIVAL_WORDS[kind]) for kind in ArrivalKind])
     burstiness = forms.FloatField(
         required=False, min_value=0.01, max_value=100,
-        help_text="For gamma: 1 is Poisson, below 1 comes in bursts.",
+        help_text=_("For gamma: 1 is Poisson, below 1 comes in bursts."),
     )  # fmt: skip
-    steps = StepsField(required=False, max_length=200, help_text="Seconds × times the rate, such as 30 × 1, 10 × 3.")
+    steps = StepsField(required=False, max_length=200, help_text=_("Seconds × times the rate, such as 30 × 1, 10 × 3."))
     max_in_flight = forms.IntegerField(
-        label="In flight, at most", min_value=1, max_value=4096,
-        help_text="What is due beyond it waits in the client, and is said to be late.",
+        label=_("In flight, at most"), min_value=1, max_value=4096,
+        help_text=_("What is due beyond it waits in the client, and is said to be late."),
     )  # fmt: skip
     max_wait_ms = forms.FloatField(
-        label="Gathered for, at most", min_value=0, max_value=60_000, help_text="Charged to each item."
+        label=_("Gathered for, at most"), min_value=0, max_value=60_000, help_text=_("Charged to each item.")
     )
-    max_batches = forms.IntegerField(label="Requests in flight, at most", min_value=1, max_value=4096)
+    max_batches = forms.IntegerField(label=_("Requests in flight, at most"), min_value=1, max_value=4096)
     items = forms.IntegerField(
-        min_value=1, max_value=1_000_000, help_text="The window is the time in which all of them should be done."
+        min_value=1, max_value=1_000_000, help_text=_("The window is the time in which all of them should be done.")
     )
-    beside = forms.IntegerField(label="Batches beside each other", min_value=1, max_value=4096)
-    tries = forms.IntegerField(label="Tries of an item, at most", min_value=1, max_value=100)
+    beside = forms.IntegerField(label=_("Batches beside each other"), min_value=1, max_value=4096)
+    tries = forms.IntegerField(label=_("Tries of an item, at most"), min_value=1, max_value=100)
     most_cells = forms.IntegerField(
-        label="Cells, at most", min_value=1, max_value=1000,
-        help_text="A search that needs more answers “indeterminate”.",
+        label=_("Cells, at most"), min_value=1, max_value=1000,
+        help_text=_("A search that needs more answers “indeterminate”."),
     )  # fmt: skip
     processes = forms.IntegerField(
-        label="Generator processes", required=False, min_value=1, max_value=64,
-        help_text="More than one when a single core of the client would be the bottleneck.",
+        label=_("Generator processes"), required=False, min_value=1, max_value=64,
+        help_text=_("More than one when a single core of the client would be the bottleneck."),
     )  # fmt: skip
 
     def __init__(
@@ -106,7 +109,7 @@ class ModeForm(forms.Form):
         self.mode = mode
         self.fields = {name: field for name, field in self.fields.items() if name in own}
         lay_out(self, **dict.fromkeys(own, "h"))
-        known = {"max_wait_ms": "ms", "arrivals_per_min": "a minute"}
+        known = {"max_wait_ms": "ms", "arrivals_per_min": str(_("a minute"))}
         units(self, **{name: unit for name, unit in known.items() if name in own})
 
     def terms(self) -> Terms:

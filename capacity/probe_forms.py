@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from django import forms
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext_lazy as _
 
 from benchmarks.engine.probe_plan import BY_NAME, Overload, Probe, RetryStorm, name_of
 from benchmarks.forms import lay_out, units
@@ -52,44 +53,54 @@ class ProbesForm(forms.Form):
         required=False, choices=[(kind, WORDS[kind].name) for kind in ORDER], widget=forms.CheckboxSelectMultiple
     )
     fairness_long_clients = forms.IntegerField(
-        label="Long requests beside it, at a time", required=False, min_value=1, max_value=256
+        label=_("Long requests beside it, at a time"), required=False, min_value=1, max_value=256
     )
-    fairness_alone_s = forms.FloatField(label="Short ones alone for", required=False, min_value=1, max_value=600)
-    fairness_beside_s = forms.FloatField(label="Beside each other for", required=False, min_value=1, max_value=600)
-    overload_times_capacity = forms.FloatField(label="Times its capacity", required=False, min_value=1.1, max_value=10)
-    overload_measure_s = forms.FloatField(label="Capacity measured for", required=False, min_value=1, max_value=600)
-    overload_calm_s = forms.FloatField(label="Light load before it for", required=False, min_value=1, max_value=600)
-    overload_overload_s = forms.FloatField(label="Overloaded for", required=False, min_value=1, max_value=600)
+    fairness_alone_s = forms.FloatField(label=_("Short ones alone for"), required=False, min_value=1, max_value=600)
+    fairness_beside_s = forms.FloatField(label=_("Beside each other for"), required=False, min_value=1, max_value=600)
+    overload_times_capacity = forms.FloatField(
+        label=_("Times its capacity"), required=False, min_value=1.1, max_value=10
+    )
+    overload_measure_s = forms.FloatField(label=_("Capacity measured for"), required=False, min_value=1, max_value=600)
+    overload_calm_s = forms.FloatField(label=_("Light load before it for"), required=False, min_value=1, max_value=600)
+    overload_overload_s = forms.FloatField(label=_("Overloaded for"), required=False, min_value=1, max_value=600)
     overload_most_in_flight = forms.IntegerField(
-        label="In flight, at most", required=False, min_value=2, max_value=4096,
-        help_text="The authorisation has to allow it. A longer queue than this cannot be seen.",
+        label=_("In flight, at most"), required=False, min_value=2, max_value=4096,
+        help_text=_("The authorisation has to allow it. A longer queue than this cannot be seen."),
     )  # fmt: skip
-    cancellation_tries = forms.IntegerField(label="Tries of each", required=False, min_value=1, max_value=20)
+    cancellation_tries = forms.IntegerField(label=_("Tries of each"), required=False, min_value=1, max_value=20)
     cancellation_frees_within_s = forms.FloatField(
-        label="Free within", required=False, min_value=0.05, max_value=60, help_text="The limit of the verdict."
+        label=_("Free within"), required=False, min_value=0.05, max_value=60, help_text=_("The limit of the verdict.")
     )
     retry_storm_times_capacity = forms.FloatField(
-        label="Times its capacity", required=False, min_value=1.1, max_value=10
+        label=_("Times its capacity"), required=False, min_value=1.1, max_value=10
     )
-    retry_storm_measure_s = forms.FloatField(label="Capacity measured for", required=False, min_value=1, max_value=600)
+    retry_storm_measure_s = forms.FloatField(
+        label=_("Capacity measured for"), required=False, min_value=1, max_value=600
+    )
     retry_storm_calm_s = forms.FloatField(
-        label="Light load before each for", required=False, min_value=1, max_value=600
+        label=_("Light load before each for"), required=False, min_value=1, max_value=600
     )
     retry_storm_load = forms.ChoiceField(
-        label="Load", required=False, choices=[(SUSTAINED, "Sustained"), (BURST, "A burst of 10 s"), (BOTH, "Both")]
+        label=_("Load"),
+        required=False,
+        choices=[(SUSTAINED, _("Sustained")), (BURST, _("A burst of 10 s")), (BOTH, _("Both"))],
     )
     retry_storm_most_in_flight = forms.IntegerField(
-        label="In flight, at most", required=False, min_value=2, max_value=4096,
-        help_text="The authorisation has to allow it.",
+        label=_("In flight, at most"), required=False, min_value=2, max_value=4096,
+        help_text=_("The authorisation has to allow it."),
     )  # fmt: skip
     limits_rate_requests = forms.IntegerField(
-        label="Requests of one client within 10 s", required=False, min_value=1, max_value=1000
+        label=_("Requests of one client within 10 s"), required=False, min_value=1, max_value=1000
     )
     recovery_after = forms.ChoiceField(
-        label="After", required=False, choices=[("overload", "Overload"), ("cancel_storm", "A storm of cancellations")]
+        label=_("After"),
+        required=False,
+        choices=[("overload", _("Overload")), ("cancel_storm", _("A storm of cancellations"))],
     )
-    recovery_storm_clients = forms.IntegerField(label="Requests at once", required=False, min_value=1, max_value=4096)
-    idle_idle_s = forms.FloatField(label="Without load for", required=False, min_value=5, max_value=600)
+    recovery_storm_clients = forms.IntegerField(
+        label=_("Requests at once"), required=False, min_value=1, max_value=4096
+    )
+    idle_idle_s = forms.FloatField(label=_("Without load for"), required=False, min_value=5, max_value=600)
 
     def __init__(
         self, data: MultiValueDict[str, str] | None = None, *, initial: Mapping[str, Any] | None = None
