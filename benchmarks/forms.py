@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from django import forms
 from django.conf import settings
 from django.utils.text import slugify
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from benchmarks.geometry_forms import GeometryFields
 from benchmarks.models import EndpointCheck, Hardware, Runtime, RuntimeKind, Team
@@ -111,13 +113,15 @@ class SlugMixin(forms.Form):
     """A short name for addresses: made from the name when left empty, fixed once registered."""
 
     slug = forms.SlugField(
-        label="Short name",
+        label=_("Short name"),
         max_length=60,
         required=False,
-        help_text="Used in addresses and by workers. Made from the name when left empty.",
-        error_messages={"invalid": "Only letters, digits, - and _ in a short name."},
+        help_text=_("Used in addresses and by workers. Made from the name when left empty."),
+        error_messages={"invalid": _("Only letters, digits, - and _ in a short name.")},
     )
-    reason = forms.CharField(label="Why this change", max_length=300, required=False, help_text="Kept in the history.")
+    reason = forms.CharField(
+        label=_("Why this change"), max_length=300, required=False, help_text=_("Kept in the history.")
+    )
 
     team: Team
 
@@ -134,11 +138,15 @@ class SlugMixin(forms.Form):
     def clean_slug(self) -> str:
         slug: str = self.cleaned_data["slug"] or slugify(self.data.get("name", ""))[:60].strip("-")
         if not slug:
-            raise forms.ValidationError("Give a short name: none could be made from the name.")
+            raise forms.ValidationError(gettext("Give a short name: none could be made from the name."))
         if slug in ("new", "check", "checks"):
-            raise forms.ValidationError(f"“{slug}” is taken by a page of Headroom. Choose another short name.")
+            raise forms.ValidationError(
+                gettext("“%(slug)s” is taken by a page of Headroom. Choose another short name.") % {"slug": slug}
+            )
         if self.slug_taken(slug):
-            raise forms.ValidationError(f"“{slug}” is taken. Choose another short name, or edit the one that has it.")
+            raise forms.ValidationError(
+                gettext("“%(slug)s” is taken. Choose another short name, or edit the one that has it.") % {"slug": slug}
+            )
         return slug
 
     def slug_taken(self, slug: str) -> bool:
@@ -150,14 +158,20 @@ class HardwareForm(SlugMixin, HardwareModelForm):
     class Meta:
         model = Hardware
         fields = HARDWARE_FIELDS
+        labels = {
+            "name": _("Name"),
+            "place": _("Place"),
+            "notes": _("Notes"),
+            "ram_gib": _("RAM"),
+            "vram_gib": _("VRAM of all GPUs"),
+            "power_cap_w": _("Power cap"),
+        }
 
     def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.team = team
         self.settle_slug(editing=self.instance.pk is not None)
         self.fields["gpu_count"].required = False
-        for name in ("ram_gib", "vram_gib", "power_cap_w"):
-            self.fields[name].label = str(self.fields[name].label).rpartition(",")[0]
         units(self, ram_gib="GiB", vram_gib="GiB", power_cap_w="W")
         lay_out(self, name="h", slug="h", cpu="h", ram_gib="h", gpu="h", gpu_count="h", vram_gib="h", power_cap_w="h")
 
@@ -170,38 +184,46 @@ class HardwareForm(SlugMixin, HardwareModelForm):
         count = cleaned["gpu_count"] = cleaned.get("gpu_count") or 0
         gpu, vram_gib = cleaned.get("gpu"), cleaned.get("vram_gib")
         if gpu and not count:
-            self.add_error("gpu_count", "How many of this GPU does the host have? For none, leave the GPU empty.")
+            self.add_error(
+                "gpu_count", gettext("How many of this GPU does the host have? For none, leave the GPU empty.")
+            )
         if count and not gpu:
-            self.add_error("gpu", "Which GPU is it? For a host without one, say 0 GPUs.")
+            self.add_error("gpu", gettext("Which GPU is it? For a host without one, say 0 GPUs."))
         if vram_gib and not count:
-            self.add_error("vram_gib", "VRAM without a GPU: leave it empty, or say which GPU it belongs to.")
+            self.add_error("vram_gib", gettext("VRAM without a GPU: leave it empty, or say which GPU it belongs to."))
         return cleaned
 
 
 class RuntimeForm(GeometryFields, SlugMixin, RuntimeModelForm):
     endpoint = EndpointField(
-        label="Endpoint", help_text="Base address without /v1, such as http://127.0.0.1:8080. Load goes nowhere else."
+        label=_("Endpoint"),
+        help_text=_("Base address without /v1, such as http://127.0.0.1:8080. Load goes nowhere else."),
     )
     metrics_url = AddressField(
-        label="Runtime metrics",
+        label=_("Runtime metrics"),
         required=False,
-        help_text="Prometheus text or JSON, such as http://127.0.0.1:8080/metrics or Ollama's /api/ps.",
+        help_text=_("Prometheus text or JSON, such as http://127.0.0.1:8080/metrics or Ollama's /api/ps."),
     )
     gpu_metrics_url = AddressField(
-        label="GPU metrics", required=False, help_text="A DCGM exporter, where NVML is not read on the host itself."
+        label=_("GPU metrics"),
+        required=False,
+        help_text=_("A DCGM exporter, where NVML is not read on the host itself."),
     )
 
     class Meta:
         model = Runtime
         fields = tuple(name for name in RUNTIME_FIELDS if name not in ("geometry", "geometry_source"))
         labels = {
-            "api_key_name": "API key name",
-            "max_active_sequences": "Active sequences, at most",
-            "context_per_sequence_tokens": "Context per sequence, tokens",
-            "batching_mode": "Batching mode",
-            "dialect": "Dialect",
-            "kind": "Runtime",
-            "launch_profile": "Launch profile",
+            "api_key_name": _("API key name"),
+            "max_active_sequences": _("Active sequences, at most"),
+            "context_per_sequence_tokens": _("Context per sequence, tokens"),
+            "batching_mode": _("Batching mode"),
+            "dialect": _("Dialect"),
+            "kind": _("Runtime"),
+            "launch_profile": _("Launch profile"),
+            "name": _("Name"),
+            "notes": _("Notes"),
+            "flags": _("Flags"),
         }
 
     def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
@@ -209,7 +231,9 @@ class RuntimeForm(GeometryFields, SlugMixin, RuntimeModelForm):
         self.team = team
         self.settle_slug(editing=self.instance.pk is not None)
         hosts = Hardware.objects.filter(team=team)
-        self.fields["hardware"] = forms.ModelChoiceField(hosts, label="Host", empty_label="Choose a host")
+        self.fields["hardware"] = forms.ModelChoiceField(
+            hosts, label=gettext("Host"), empty_label=gettext("Choose a host")
+        )
         kind: Any = self.fields["kind"]
         kind.choices = [("", "Choose a runtime"), *RuntimeKind.choices]
         self.fields["dialect"].required = False  # whoever says nothing means what the row has, at first OpenAI chat
@@ -257,7 +281,9 @@ class RuntimeForm(GeometryFields, SlugMixin, RuntimeModelForm):
 def _digest(text: str) -> str:
     digest = text.strip()
     if digest and not _SHA256.match(digest):
-        raise forms.ValidationError("A SHA-256 has 64 hexadecimal digits. Leave it empty when it is not known.")
+        raise forms.ValidationError(
+            gettext("A SHA-256 has 64 hexadecimal digits. Leave it empty when it is not known.")
+        )
     return digest.lower()
 
 
@@ -265,22 +291,26 @@ def _no_key_in_flags(flags: str) -> None:
     """A launch line is shown to everybody in the team and printed on statements."""
     if re.search(r"--api-key[= ]+(?!\$|\*|<)\S+|\b(?:sk|hf)[-_][A-Za-z0-9]{16,}", flags):
         raise forms.ValidationError(
-            "There is a key in these flags. Write its name, such as --api-key $VLLM_API_KEY, and change the key."
+            gettext(
+                "There is a key in these flags. Write its name, such as --api-key $VLLM_API_KEY, and change the key."
+            )
         )
 
 
 class EndpointCheckForm(forms.Form):
     """What a worker is asked to find out about an endpoint; its fields carry the names of the runtime form."""
 
-    hardware = forms.ModelChoiceField(Hardware.objects.none(), label="Host", empty_label="Choose a host")
-    kind = forms.ChoiceField(label="Runtime", choices=RuntimeKind.choices, initial=RuntimeKind.OTHER)
-    endpoint = EndpointField(label="Endpoint", help_text="Base address without /v1, such as http://127.0.0.1:8080.")
-    model_name = forms.CharField(label="Model", max_length=200, required=False)
+    hardware = forms.ModelChoiceField(Hardware.objects.none(), label=_("Host"), empty_label=_("Choose a host"))
+    kind = forms.ChoiceField(label=_("Runtime"), choices=RuntimeKind.choices, initial=RuntimeKind.OTHER)
+    endpoint = EndpointField(
+        label=_("Endpoint"), help_text=_("Base address without /v1, such as http://127.0.0.1:8080.")
+    )
+    model_name = forms.CharField(label=_("Model"), max_length=200, required=False)
     api_key_name = forms.CharField(
-        label="API key name",
+        label=_("API key name"),
         max_length=60,
         required=False,
-        help_text="Name of the key on the GPU host, never the key itself.",
+        help_text=_("Name of the key on the GPU host, never the key itself."),
     )
     check = forms.ChoiceField(
         choices=EndpointCheck.Kind.choices, widget=forms.HiddenInput, initial=EndpointCheck.Kind.LOOK
@@ -305,6 +335,7 @@ class EndpointCheckForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("check") == EndpointCheck.Kind.TEST and not cleaned.get("model_name"):
             self.add_error(
-                "model_name", "One request needs the name of a model. Look at the endpoint to see which it has."
+                "model_name",
+                gettext("One request needs the name of a model. Look at the endpoint to see which it has."),
             )
         return cleaned

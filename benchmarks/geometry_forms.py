@@ -10,6 +10,9 @@ from typing import Any
 import msgspec
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
+from django.utils.text import format_lazy
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from benchmarks.memory import reading
 from benchmarks.memory.geometry import Geometry, UnknownGeometryError, as_json, from_json
@@ -23,28 +26,31 @@ class GeometryFields(forms.Form):
     """Fields beside those of the runtime's row, of which they fill `geometry` and `geometry_source`."""
 
     geometry_file = forms.FileField(
-        label="Model's file",
+        label=_("Model's file"),
         required=False,
-        help_text=f"Its config.json, or the first {reading.MOST_BYTES // _MIB} MiB of its GGUF file. Read, not kept.",
-        error_messages={"empty": "This file is empty."},
+        help_text=format_lazy(
+            _("Its config.json, or the first {most} MiB of its GGUF file. Read, not kept."),
+            most=reading.MOST_BYTES // _MIB,
+        ),
+        error_messages={"empty": _("This file is empty.")},
         widget=forms.FileInput(attrs={"accept": ".json,.gguf", "data-head-bytes": str(reading.MOST_BYTES)}),
     )
     geometry_text = forms.CharField(
-        label="Or its config.json as text",
+        label=_("Or its config.json as text"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
     )
     weights_gib = forms.FloatField(
-        label="Weights",
+        label=_("Weights"),
         required=False,
         min_value=0.001,
         max_value=100_000,
-        help_text="Size of the weight files together. A whole GGUF header tells it itself.",
+        help_text=_("Size of the weight files together. A whole GGUF header tells it itself."),
     )
     geometry_forget = forms.BooleanField(
-        label="Forget what is kept of the model's file",
+        label=_("Forget what is kept of the model's file"),
         required=False,
-        help_text="Such as after a change of the model.",
+        help_text=_("Such as after a change of the model."),
     )
 
     instance: Any
@@ -71,7 +77,9 @@ class GeometryFields(forms.Form):
         if size is None or ("weights_gib" not in self.changed_data and content is not None):
             return
         if not cleaned["geometry"]:
-            self.add_error("weights_gib", "The size of the weights says little without the model's file: give both.")
+            self.add_error(
+                "weights_gib", gettext("The size of the weights says little without the model's file: give both.")
+            )
             return
         geometry = from_json(cleaned["geometry"])
         if geometry.weights_bytes is None or "weights_gib" in self.changed_data:
@@ -82,7 +90,7 @@ class GeometryFields(forms.Form):
         file: UploadedFile[bytes] | None = cleaned.get("geometry_file")
         text: str = cleaned.get("geometry_text") or ""
         if file is not None and text.strip():
-            self.add_error("geometry_text", "Give the file or its text, not both.")
+            self.add_error("geometry_text", gettext("Give the file or its text, not both."))
             return "geometry_text", "", None
         if file is not None:
             return "geometry_file", str(file.name), file.read(reading.MOST_BYTES + 1)
@@ -92,8 +100,11 @@ class GeometryFields(forms.Form):
         if len(content) > reading.MOST_BYTES:
             self.add_error(
                 field,
-                f"This file has more than {reading.MOST_BYTES // _MIB} MiB. Give only its beginning, such as from "
-                f"head -c {reading.MOST_BYTES // _MIB}M model.gguf > head.gguf.",
+                gettext(
+                    "This file has more than %(value)s MiB. Give only its beginning, such as from "
+                    "head -c %(value)sM model.gguf > head.gguf."
+                )
+                % {"value": reading.MOST_BYTES // _MIB},
             )
             return False
         try:

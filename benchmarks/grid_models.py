@@ -10,6 +10,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
 
 from benchmarks.records.mode_words import WORDS, ModeWords, in_words, setting_words, stage_words
 from benchmarks.records.modes import Mode, terms_of
@@ -22,12 +23,12 @@ class Grid(models.Model):
     """Settings x length classes x repeats on one runtime: drawn by one person, run only after another authorised it."""
 
     class Status(models.TextChoices):
-        DRAFT = "draft", "Waits for authorisation"
-        AUTHORIZED = "authorized", "Authorised"
-        RUNNING = "running", "Running"
-        MEASURED = "measured", "Measured"
-        STOPPED = "stopped", "Stopped"
-        WITHDRAWN = "withdrawn", "Withdrawn"
+        DRAFT = "draft", _("Waits for authorisation")
+        AUTHORIZED = "authorized", _("Authorised")
+        RUNNING = "running", _("Running")
+        MEASURED = "measured", _("Measured")
+        STOPPED = "stopped", _("Stopped")
+        WITHDRAWN = "withdrawn", _("Withdrawn")
 
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="+")
     name = models.CharField(max_length=120)
@@ -36,53 +37,58 @@ class Grid(models.Model):
     runtime = models.ForeignKey(Runtime, on_delete=models.PROTECT, related_name="grids")
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="grids")
     mode = models.CharField(max_length=10, choices=MODES, default=Mode.CLOSED)
-    load = models.JSONField(default=dict, help_text="Terms of the mode, as records.modes reads them.")
-    setting_values = models.JSONField(help_text="Settings of the stages, ascending; the mode says what they mean.")
-    class_names = models.JSONField(help_text="Length classes measured, and 'mixed' where wanted.")
+    load = models.JSONField(default=dict, help_text=_("Terms of the mode, as records.modes reads them."))
+    setting_values = models.JSONField(help_text=_("Settings of the stages, ascending; the mode says what they mean."))
+    class_names = models.JSONField(help_text=_("Length classes measured, and 'mixed' where wanted."))
     repeats = models.PositiveSmallIntegerField(default=1, validators=[MinValueValidator(1), MaxValueValidator(20)])
     window_s = models.FloatField(default=30, validators=[MinValueValidator(1), MaxValueValidator(3600)])
     warmup_s = models.FloatField(default=5, validators=[MinValueValidator(0), MaxValueValidator(300)])
-    limits = models.JSONField(help_text="Copied from the objective when drawn, so the guard needs nothing else.")
-    objective_digest = models.CharField(max_length=64, help_text="Proof that the objective was set before the run.")
+    limits = models.JSONField(help_text=_("Copied from the objective when drawn, so the guard needs nothing else."))
+    objective_digest = models.CharField(max_length=64, help_text=_("Proof that the objective was set before the run."))
     objective_set_at = models.DateTimeField()
     declared = models.JSONField(
-        default=dict, help_text="What the host's people declared of it when the grid was drawn; part of the digest."
+        default=dict, help_text=_("What the host's people declared of it when the grid was drawn; part of the digest.")
     )
     probe = models.ForeignKey(
         HardwareProbe, null=True, on_delete=models.PROTECT, related_name="+",
-        help_text="What the worker read on the host just before the first cell.",
+        help_text=_("What the worker read on the host just before the first cell."),
     )  # fmt: skip
     calibration = models.JSONField(
-        null=True, help_text="What the load engine's own error was before the first cell, against a server that knows."
+        null=True,
+        help_text=_("What the load engine's own error was before the first cell, against a server that knows."),
     )
     managed = models.BooleanField(
-        default=False, help_text="The worker starts the runtime for each setting, by its launch profile."
+        default=False, help_text=_("The worker starts the runtime for each setting, by its launch profile.")
     )
     probes = models.JSONField(
-        default=list, blank=True, help_text="Behaviour probes after the load, with their parameters."
+        default=list, blank=True, help_text=_("Behaviour probes after the load, with their parameters.")
     )
     on_guard = models.CharField(
-        max_length=10, default="cancel", choices=[("drain", "Let answers finish"), ("cancel", "End requests at once")]
+        max_length=10,
+        default="cancel",
+        choices=[("drain", _("Let answers finish")), ("cancel", _("End requests at once"))],
     )
     baseline = models.JSONField(
-        null=True, help_text="Temperature, power and memory of the idle host before the first cell."
+        null=True, help_text=_("Temperature, power and memory of the idle host before the first cell.")
     )
     confirms = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="confirmations",
-        help_text="The closed-loop grid whose chosen setting this open loop confirms.",
+        help_text=_("The closed-loop grid whose chosen setting this open loop confirms."),
     )  # fmt: skip
     confirms_setting = models.PositiveIntegerField(null=True, blank=True)
     confirms_queue_cap = models.PositiveIntegerField(null=True, blank=True)
-    answer = models.JSONField(null=True, help_text="What a capacity search found, or why it could not say.")
+    answer = models.JSONField(null=True, help_text=_("What a capacity search found, or why it could not say."))
     digest = models.CharField(
-        max_length=64, help_text="SHA-256 of the canonical plan; the authorisation is bound to it."
+        max_length=64, help_text=_("SHA-256 of the canonical plan; the authorisation is bound to it.")
     )
     status = models.CharField(max_length=20, choices=Status.choices, default=Status.DRAFT)
     stop_requested = models.CharField(
-        max_length=10, blank=True, choices=[("finish", "Finish the cell"), ("drain", "Drain"), ("cancel", "Cancel")]
+        max_length=10,
+        blank=True,
+        choices=[("finish", _("Finish the cell")), ("drain", _("Drain")), ("cancel", _("Cancel"))],
     )
     stop_reason = models.CharField(max_length=300, blank=True)
-    paused_at = models.DateTimeField(null=True, help_text="Since when no new cell is taken, until somebody goes on.")
+    paused_at = models.DateTimeField(null=True, help_text=_("Since when no new cell is taken, until somebody goes on."))
     paused_by = models.CharField(max_length=150, blank=True)
     drawn_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     drawn_at = models.DateTimeField(auto_now_add=True)
@@ -131,8 +137,8 @@ class Authorization(models.Model):
     max_power_w = models.FloatField(null=True)
     revoked_at = models.DateTimeField(null=True)
     revoked_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
-    signature = models.CharField(max_length=128, blank=True, help_text="Ed25519 over what it allows, in base64.")
-    signed_by = models.CharField(max_length=64, blank=True, help_text="Digest of the key that signed it.")
+    signature = models.CharField(max_length=128, blank=True, help_text=_("Ed25519 over what it allows, in base64."))
+    signed_by = models.CharField(max_length=64, blank=True, help_text=_("Digest of the key that signed it."))
 
     class Meta:
         ordering = ["-id"]
@@ -152,19 +158,19 @@ class Authorization(models.Model):
 
 
 class PowerSource(models.TextChoices):
-    GRID = "grid", "Mains"
-    GENERATOR = "generator", "Generator"
-    UPS = "ups", "UPS"
-    SOLAR = "solar", "Solar"
-    BATTERY = "battery", "Battery"
+    GRID = "grid", _("Mains")
+    GENERATOR = "generator", _("Generator")
+    UPS = "ups", _("UPS")
+    SOLAR = "solar", _("Solar")
+    BATTERY = "battery", _("Battery")
 
 
 class Conditions(models.Model):
     """What the room and the power were like, before or after a grid, and who says so."""
 
     class Phase(models.TextChoices):
-        BEFORE = "before", "Before"
-        AFTER = "after", "After"
+        BEFORE = "before", _("Before")
+        AFTER = "after", _("After")
 
     grid = models.ForeignKey(Grid, on_delete=models.PROTECT, related_name="conditions")
     phase = models.CharField(max_length=10, choices=Phase.choices, default=Phase.BEFORE)
@@ -175,7 +181,7 @@ class Conditions(models.Model):
     )
     ambient_source = models.CharField(
         max_length=10,
-        choices=[("hand", "Read by hand"), ("sensor", "Sensor"), ("unknown", "Not known")],
+        choices=[("hand", _("Read by hand")), ("sensor", _("Sensor")), ("unknown", _("Not known"))],
         default="unknown",
     )
     power_source = models.CharField(max_length=12, choices=PowerSource.choices)
@@ -197,20 +203,22 @@ class Cell(models.Model):
     """One setting x length class x repeat. The row is the queue of record: a worker claims it by conditional UPDATE."""
 
     class Status(models.TextChoices):
-        PLANNED = "planned", "Planned"
-        QUEUED = "queued", "Queued"
-        RUNNING = "running", "Running"
-        MEASURED = "measured", "Measured"
-        STOPPED = "stopped", "Stopped"
-        INTERRUPTED = "interrupted", "Interrupted"
-        NOT_RUN = "not_run", "Not run"
+        PLANNED = "planned", _("Planned")
+        QUEUED = "queued", _("Queued")
+        RUNNING = "running", _("Running")
+        MEASURED = "measured", _("Measured")
+        STOPPED = "stopped", _("Stopped")
+        INTERRUPTED = "interrupted", _("Interrupted")
+        NOT_RUN = "not_run", _("Not run")
 
     grid = models.ForeignKey(Grid, on_delete=models.PROTECT, related_name="cells")
     hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="+")
-    position = models.PositiveIntegerField(help_text="Order of running: stages ascend.")
-    setting = models.PositiveIntegerField(help_text="Offered concurrency, or what the grid's mode means by a setting.")
+    position = models.PositiveIntegerField(help_text=_("Order of running: stages ascend."))
+    setting = models.PositiveIntegerField(
+        help_text=_("Offered concurrency, or what the grid's mode means by a setting.")
+    )
     class_name = models.SlugField(max_length=30)
-    probe = models.CharField(max_length=20, blank=True, help_text="Which behaviour it tries; empty for plain load.")
+    probe = models.CharField(max_length=20, blank=True, help_text=_("Which behaviour it tries; empty for plain load."))
     repeat = models.PositiveSmallIntegerField(default=1)
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.PLANNED)
     attempt = models.PositiveIntegerField(default=0)
@@ -218,10 +226,12 @@ class Cell(models.Model):
     heartbeat_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    reason = models.CharField(max_length=300, blank=True, help_text="Why it stopped, was interrupted or did not run.")
+    reason = models.CharField(
+        max_length=300, blank=True, help_text=_("Why it stopped, was interrupted or did not run.")
+    )
     progress = models.JSONField(default=dict)
     summary = models.JSONField(null=True)
-    verdict = models.JSONField(null=True, help_text="What a behaviour probe says, with its figures and reasons.")
+    verdict = models.JSONField(null=True, help_text=_("What a behaviour probe says, with its figures and reasons."))
 
     class Meta:
         ordering = ["position"]
@@ -262,14 +272,19 @@ class Attempt(models.Model):
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="attempts")
     number = models.PositiveIntegerField()
     authorization = models.ForeignKey(
-        Authorization, on_delete=models.PROTECT, related_name="+", help_text="The leave that was in force at the claim."
+        Authorization,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text=_("The leave that was in force at the claim."),
     )
     worker = models.CharField(max_length=200)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=12, choices=Cell.Status.choices, blank=True)
     reason = models.CharField(max_length=300, blank=True)
-    conditions = models.JSONField(default=dict, help_text="What the worker read of power and room around this attempt.")
+    conditions = models.JSONField(
+        default=dict, help_text=_("What the worker read of power and room around this attempt.")
+    )
 
     class Meta:
         ordering = ["number"]
@@ -289,7 +304,7 @@ class Evidence(models.Model):
     size_bytes = models.PositiveBigIntegerField()
     requests = models.PositiveIntegerField()
     stored_at = models.DateTimeField(auto_now_add=True)
-    signature = models.CharField(max_length=128, blank=True, help_text="Ed25519 by the worker's own key, in base64.")
+    signature = models.CharField(max_length=128, blank=True, help_text=_("Ed25519 by the worker's own key, in base64."))
     key = models.ForeignKey(WorkerKey, null=True, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
@@ -325,7 +340,7 @@ class SupersededEvidence(models.Model):
     content = models.BinaryField()
     reason = models.CharField(max_length=300)
     stored_at = models.DateTimeField(auto_now_add=True)
-    signature = models.CharField(max_length=128, blank=True, help_text="Ed25519 by the worker's own key, in base64.")
+    signature = models.CharField(max_length=128, blank=True, help_text=_("Ed25519 by the worker's own key, in base64."))
     key = models.ForeignKey(WorkerKey, null=True, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
@@ -343,12 +358,12 @@ class GridFigures(models.Model):
 
     grid = models.OneToOneField(Grid, primary_key=True, on_delete=models.CASCADE, related_name="figures")
     version = models.PositiveIntegerField()
-    levels = models.JSONField(help_text="Steps of the p95 ÷ objective scale, class by class, settings ascending.")
+    levels = models.JSONField(help_text=_("Steps of the p95 ÷ objective scale, class by class, settings ascending."))
     settings_shown = models.JSONField()
     cells_measured = models.PositiveIntegerField()
     cells_total = models.PositiveIntegerField()
     worst_ratio = models.FloatField(null=True)
-    among_failures = models.BooleanField(help_text="The worst p95 falls among failed requests, so it has no value.")
+    among_failures = models.BooleanField(help_text=_("The worst p95 falls among failed requests, so it has no value."))
     vram_peak_bytes = models.FloatField(null=True)
     host_memory_peak_bytes = models.FloatField(null=True)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
 from django.http import QueryDict
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from benchmarks.engine.plan import Distribution, Fixed, Lognormal, Normal, Quantiles, Uniform
 from benchmarks.imports.presets import Preset, classes_of
@@ -15,11 +17,11 @@ from benchmarks.records import lengths
 from benchmarks.registry import ClassValues
 
 KINDS = (
-    ("lognormal", "Lognormal"),
-    ("normal", "Normal"),
-    ("uniform", "Uniform"),
-    ("fixed", "Fixed"),
-    ("quantiles", "Quantiles"),
+    ("lognormal", _("Lognormal")),
+    ("normal", _("Normal")),
+    ("uniform", _("Uniform")),
+    ("fixed", _("Fixed")),
+    ("quantiles", _("Quantiles")),
 )
 NEEDS = {
     "fixed": ("typical",),
@@ -134,31 +136,33 @@ class LengthClassForm(forms.Form):
     """One class. Left wholly empty it is no class; a name makes it one."""
 
     name = forms.SlugField(
-        label="Class",
+        label=_("Class"),
         max_length=30,
         error_messages={
-            "invalid": "Only letters, digits, - and _, such as short.",
-            "required": "Give the class a name, such as short, or take it out.",
+            "invalid": _("Only letters, digits, - and _, such as short."),
+            "required": _("Give the class a name, such as short, or take it out."),
         },
     )
     weight = forms.FloatField(
-        label="Share of requests, %",
+        label=_("Share of requests, %"),
         min_value=0.01,
         max_value=100,
-        error_messages={"required": "What share of the requests is of this class?"},
+        error_messages={"required": _("What share of the requests is of this class?")},
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for prefix, what in (("prompt", "Prompt"), ("output", "Answer")):
+        for prefix, what in (("prompt", gettext("Prompt, tokens")), ("output", gettext("Answer, tokens"))):
             self._add_distribution(prefix, what)
         self.fields["pairs"] = forms.CharField(
-            label="Pairs, drawn together",
+            label=gettext("Pairs, drawn together"),
             required=False,
             max_length=lengths.MOST_PAIRS * 18,
             widget=forms.Textarea(attrs={"rows": 2, "placeholder": "480:12, 3100:8", "spellcheck": "false"}),
-            help_text="Prompt and answer tokens of requests, where the two depend on each other. The lengths above then only "
-            "describe them.",
+            help_text=gettext(
+                "Prompt and answer tokens of requests, where the two depend on each other. The lengths above then only "
+                "describe them."
+            ),
         )
         for name in self.fields:
             part = name.partition("_")[2]
@@ -167,13 +171,13 @@ class LengthClassForm(forms.Form):
                 self.fields[name].widget.attrs.update({"data-span": span, "step": "any"})
 
     def _add_distribution(self, prefix: str, what: str) -> None:
-        self.fields[f"{prefix}_kind"] = forms.ChoiceField(label=f"{what}, tokens", choices=KINDS, initial="lognormal")
-        self.fields[f"{prefix}_typical"] = NumberWhereNeeded(label="Typical", min_value=1)
-        self.fields[f"{prefix}_spread"] = NumberWhereNeeded(label="Spread", min_value=0)
-        self.fields[f"{prefix}_low"] = WholeWhereNeeded(label="Least", min_value=1)
-        self.fields[f"{prefix}_high"] = WholeWhereNeeded(label="Most", min_value=1)
+        self.fields[f"{prefix}_kind"] = forms.ChoiceField(label=what, choices=KINDS, initial="lognormal")
+        self.fields[f"{prefix}_typical"] = NumberWhereNeeded(label=gettext("Typical"), min_value=1)
+        self.fields[f"{prefix}_spread"] = NumberWhereNeeded(label=gettext("Spread"), min_value=0)
+        self.fields[f"{prefix}_low"] = WholeWhereNeeded(label=gettext("Least"), min_value=1)
+        self.fields[f"{prefix}_high"] = WholeWhereNeeded(label=gettext("Most"), min_value=1)
         self.fields[f"{prefix}_points"] = TextWhereNeeded(
-            label="Quantiles",
+            label=gettext("Quantiles"),
             max_length=600,
             widget=forms.Textarea(attrs={"rows": 2, "placeholder": "p0 10, p50 180, p100 900"}),
         )
@@ -213,7 +217,7 @@ class LengthClassForm(forms.Form):
         try:
             cleaned[prefix] = distribution_from(kind, values)
         except ValueError as error:
-            self.add_error(f"{prefix}_kind", str(error))
+            self.add_error(gettext("%(prefix)s_kind") % {"prefix": prefix}, str(error))
 
 
 def _near(text: str, described: Quantiles) -> bool:
@@ -243,12 +247,16 @@ class BaseLengthClassFormSet(LengthClassForms):
             return
         names = [form.cleaned_data["name"] for form in self.filled()]
         if not names:
-            raise forms.ValidationError("A workload needs at least one length class.")
+            raise forms.ValidationError(gettext("A workload needs at least one length class."))
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise forms.ValidationError(f"Two classes are called {twice[0]}. Each needs a name of its own.")
+            raise forms.ValidationError(
+                gettext("Two classes are called %(value)s. Each needs a name of its own.") % {"value": twice[0]}
+            )
         if "mixed" in names:
-            raise forms.ValidationError("“mixed” means all classes at once. Choose another name for this class.")
+            raise forms.ValidationError(
+                gettext("“mixed” means all classes at once. Choose another name for this class.")
+            )
 
     def filled(self) -> list[LengthClassForm]:
         return [f for f in self.forms if f.cleaned_data.get("name") and not f.cleaned_data.get("DELETE")]

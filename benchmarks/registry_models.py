@@ -10,17 +10,18 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
 
 MOST_TURNS = 50
 
 
 class Role(models.TextChoices):
-    VIEWER = "viewer", "Viewer"
-    OPERATOR = "operator", "Operator"
-    HOST_OWNER = "host_owner", "Host owner"
-    APPROVER = "approver", "Approver"
-    SIGNER = "signer", "Signer"
-    ADMINISTRATOR = "administrator", "Administrator"
+    VIEWER = "viewer", _("Viewer")
+    OPERATOR = "operator", _("Operator")
+    HOST_OWNER = "host_owner", _("Host owner")
+    APPROVER = "approver", _("Approver")
+    SIGNER = "signer", _("Signer")
+    ADMINISTRATOR = "administrator", _("Administrator")
 
 
 class Team(models.Model):
@@ -90,19 +91,19 @@ class Hardware(Registered):
     """A host that can be loaded. What a person declares stands here; what a worker saw stands in HardwareProbe."""
 
     place = models.CharField(
-        max_length=120, blank=True, help_text="Room and building, as they should stand on a statement."
+        max_length=120, blank=True, help_text=_("Room and building, as they should stand on a statement.")
     )
-    cpu = models.CharField("CPU", max_length=120, blank=True)
-    ram_gib = models.FloatField("RAM, GiB", null=True, blank=True, validators=[MinValueValidator(0.1)])
-    gpu = models.CharField("GPU", max_length=160, blank=True, help_text="Leave empty when the host has none.")
-    gpu_count = models.PositiveSmallIntegerField("GPUs", default=0)
-    vram_gib = models.FloatField("VRAM of all GPUs, GiB", null=True, blank=True, validators=[MinValueValidator(0.1)])
-    power_cap_w = models.FloatField("Power cap, W", null=True, blank=True, validators=[MinValueValidator(1)])
+    cpu = models.CharField(_("CPU"), max_length=120, blank=True)
+    ram_gib = models.FloatField(_("RAM, GiB"), null=True, blank=True, validators=[MinValueValidator(0.1)])
+    gpu = models.CharField(_("GPU"), max_length=160, blank=True, help_text=_("Leave empty when the host has none."))
+    gpu_count = models.PositiveSmallIntegerField(_("GPUs"), default=0)
+    vram_gib = models.FloatField(_("VRAM of all GPUs, GiB"), null=True, blank=True, validators=[MinValueValidator(0.1)])
+    power_cap_w = models.FloatField(_("Power cap, W"), null=True, blank=True, validators=[MinValueValidator(1)])
     worker_seen_at = models.DateTimeField(null=True, blank=True, editable=False)
     worker_name = models.CharField(max_length=200, blank=True, editable=False)
     offers = models.JSONField(
         default=dict, blank=True, editable=False,
-        help_text="What the host's own file allows, as its worker last read it: targets, launch profiles, key names.",
+        help_text=_("What the host's own file allows, as its worker last read it: targets, launch profiles, key names."),
     )  # fmt: skip
 
     class Meta:
@@ -140,7 +141,7 @@ class WorkerKey(models.Model):
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
     worker = models.CharField(max_length=200, blank=True)
-    public_key = models.CharField(max_length=64, blank=True, help_text="Ed25519, 32 bytes in base64.")
+    public_key = models.CharField(max_length=64, blank=True, help_text=_("Ed25519, 32 bytes in base64."))
     revoked_at = models.DateTimeField(null=True)
     revoked_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
 
@@ -162,32 +163,32 @@ class WorkerKey(models.Model):
 
 
 class BatchingMode(models.TextChoices):
-    CONTINUOUS = "continuous", "Dynamic, continuous"
-    STATIC = "static", "Static, offline"
-    MICRO = "micro", "Application micro-batching"
+    CONTINUOUS = "continuous", _("Dynamic, continuous")
+    STATIC = "static", _("Static, offline")
+    MICRO = "micro", _("Application micro-batching")
 
 
 class RuntimeKind(models.TextChoices):
-    SIMULATOR = "simulator", "Headroom simulator"
-    LLAMACPP = "llamacpp", "llama.cpp"
-    VLLM = "vllm", "vLLM"
-    SGLANG = "sglang", "SGLang"
-    OLLAMA = "ollama", "Ollama"
-    TGI = "tgi", "Text Generation Inference"
-    TRTLLM = "trtllm", "TensorRT-LLM"
-    TRITON = "triton", "Triton"
-    LMDEPLOY = "lmdeploy", "LMDeploy"
-    OTHER = "other", "Other, OpenAI-compatible"
+    SIMULATOR = "simulator", _("Headroom simulator")
+    LLAMACPP = "llamacpp", _("llama.cpp")
+    VLLM = "vllm", _("vLLM")
+    SGLANG = "sglang", _("SGLang")
+    OLLAMA = "ollama", _("Ollama")
+    TGI = "tgi", _("Text Generation Inference")
+    TRTLLM = "trtllm", _("TensorRT-LLM")
+    TRITON = "triton", _("Triton")
+    LMDEPLOY = "lmdeploy", _("LMDeploy")
+    OTHER = "other", _("Other, OpenAI-compatible")
 
 
 class Dialect(models.TextChoices):
     """How the load engine talks to a runtime; benchmarks.engine.dialects has a module for each."""
 
-    OPENAI_CHAT = "openai_chat", "OpenAI chat"
-    OPENAI_COMPLETIONS = "openai_completions", "OpenAI completions"
-    OPENAI_EMBEDDINGS = "openai_embeddings", "OpenAI embeddings"
-    OLLAMA_CHAT = "ollama_chat", "Ollama, native"
-    LLAMACPP_COMPLETION = "llamacpp_completion", "llama.cpp, native"
+    OPENAI_CHAT = "openai_chat", _("OpenAI chat")
+    OPENAI_COMPLETIONS = "openai_completions", _("OpenAI completions")
+    OPENAI_EMBEDDINGS = "openai_embeddings", _("OpenAI embeddings")
+    OLLAMA_CHAT = "ollama_chat", _("Ollama, native")
+    LLAMACPP_COMPLETION = "llamacpp_completion", _("llama.cpp, native")
 
 
 class Versioned(Registered):
@@ -205,46 +206,49 @@ class Runtime(Versioned):
 
     hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="runtimes")
     kind = models.CharField(max_length=20, choices=RuntimeKind.choices)
-    runtime_version = models.CharField("Runtime version", max_length=80, blank=True)
+    runtime_version = models.CharField(_("Runtime version"), max_length=80, blank=True)
     endpoint = models.URLField(
-        "Endpoint", max_length=300, help_text="Base address without /v1, such as http://127.0.0.1:8080"
+        _("Endpoint"), max_length=300, help_text=_("Base address without /v1, such as http://127.0.0.1:8080")
     )
     api_key_name = models.CharField(
-        max_length=60, blank=True, help_text="Name of the key on the GPU host, never the key itself."
+        max_length=60, blank=True, help_text=_("Name of the key on the GPU host, never the key itself.")
     )
-    model_name = models.CharField("Model", max_length=200)
-    model_digest = models.CharField("Model digest, SHA-256", max_length=80, blank=True)
+    model_name = models.CharField(_("Model"), max_length=200)
+    model_digest = models.CharField(_("Model digest, SHA-256"), max_length=80, blank=True)
     tokenizer_sha256 = models.CharField(
-        "Tokeniser, SHA-256", max_length=64, blank=True,
-        help_text="Digest of the model's tokenizer.json on the host: it counts tokens where the server counts none.",
+        _("Tokeniser, SHA-256"), max_length=64, blank=True,
+        help_text=_("Digest of the model's tokenizer.json on the host: it counts tokens where the server counts none."),
     )  # fmt: skip
-    flags = models.TextField(blank=True, help_text="The launch line or flags, as started.")
+    flags = models.TextField(blank=True, help_text=_("The launch line or flags, as started."))
     dialect = models.CharField(
-        max_length=24, choices=Dialect.choices, default=Dialect.OPENAI_CHAT, help_text="How requests are worded."
+        max_length=24, choices=Dialect.choices, default=Dialect.OPENAI_CHAT, help_text=_("How requests are worded.")
     )
     batching_mode = models.CharField(max_length=20, choices=BatchingMode.choices, default=BatchingMode.CONTINUOUS)
     max_active_sequences = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Sequences the runtime advances per step."
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text=_("Sequences the runtime advances per step."),
     )
     context_per_sequence_tokens = models.PositiveIntegerField(null=True, blank=True)
     metrics_url = models.URLField(
-        "Runtime metrics",
+        _("Runtime metrics"),
         max_length=300,
         blank=True,
-        help_text="Prometheus text, such as http://127.0.0.1:8080/metrics",
+        help_text=_("Prometheus text, such as http://127.0.0.1:8080/metrics"),
     )
     gpu_metrics_url = models.URLField(
-        "GPU metrics",
+        _("GPU metrics"),
         max_length=300,
         blank=True,
-        help_text="A DCGM exporter, where NVML is not read on the host itself.",
+        help_text=_("A DCGM exporter, where NVML is not read on the host itself."),
     )
     launch_profile = models.CharField(
         max_length=60, blank=True,
-        help_text="Name of a profile in the host's own file, by which its worker starts this runtime itself.",
+        help_text=_("Name of a profile in the host's own file, by which its worker starts this runtime itself."),
     )  # fmt: skip
     geometry = models.JSONField(
-        null=True, blank=True, help_text="What decides the model's memory, read from its config.json or GGUF header."
+        null=True, blank=True, help_text=_("What decides the model's memory, read from its config.json or GGUF header.")
     )
     geometry_source = models.CharField(max_length=200, blank=True)
 
@@ -264,13 +268,13 @@ class EndpointCheck(models.Model):
     """A look at an endpoint, or one request to it, done by the host's worker on a person's request."""
 
     class Kind(models.TextChoices):
-        LOOK = "look", "Look at this endpoint"
-        TEST = "test", "Test with one request"
+        LOOK = "look", _("Look at this endpoint")
+        TEST = "test", _("Test with one request")
 
     class Status(models.TextChoices):
-        QUEUED = "queued", "Queued"
-        DONE = "done", "Done"
-        FAILED = "failed", "Failed"
+        QUEUED = "queued", _("Queued")
+        DONE = "done", _("Done")
+        FAILED = "failed", _("Failed")
 
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="+")
     hardware = models.ForeignKey(Hardware, on_delete=models.PROTECT, related_name="checks")
@@ -297,39 +301,39 @@ class Workload(Versioned):
 
     seed = models.PositiveIntegerField(default=7)
     source = models.CharField(
-        max_length=200, blank=True, help_text="Preset or trace that the lengths come from, with its licence."
+        max_length=200, blank=True, help_text=_("Preset or trace that the lengths come from, with its licence.")
     )
     task = models.CharField(
         max_length=20,
         choices=[
-            ("words", "Words of a fixed vocabulary (right by construction)"),
-            ("echo", "Repeat a sentence"),
-            ("arithmetic", "Add two numbers"),
-            ("json", "One JSON object to a schema"),
-            ("label", "Choose one of four labels"),
+            ("words", _("Words of a fixed vocabulary (right by construction)")),
+            ("echo", _("Repeat a sentence")),
+            ("arithmetic", _("Add two numbers")),
+            ("json", _("One JSON object to a schema")),
+            ("label", _("Choose one of four labels")),
         ],
         default="words",
     )
     shared_prefix_share = models.FloatField(
-        "Shared beginning",
+        _("Shared beginning"),
         default=0.0,
         validators=[MinValueValidator(0), MaxValueValidator(0.95)],
-        help_text="Share of each prompt that is one text in all of them, such as a system prompt. Caches serve it.",
+        help_text=_("Share of each prompt that is one text in all of them, such as a system prompt. Caches serve it."),
     )
     turns = models.PositiveSmallIntegerField(
-        "Turns of a conversation",
+        _("Turns of a conversation"),
         default=1,
         validators=[MinValueValidator(1), MaxValueValidator(MOST_TURNS)],
-        help_text="Above 1, each request carries the conversation so far; lengths are those of one new message.",
+        help_text=_("Above 1, each request carries the conversation so far; lengths are those of one new message."),
     )
     think_s = models.FloatField(
-        "Pause between turns",
+        _("Pause between turns"),
         default=0.0,
         validators=[MinValueValidator(0), MaxValueValidator(3600)],
-        help_text="Seconds from the end of an answer to the next turn of the same conversation.",
+        help_text=_("Seconds from the end of an answer to the next turn of the same conversation."),
     )
     arrivals_s = models.JSONField(
-        null=True, blank=True, editable=False, help_text="Arrivals of the trace, seconds after its first request."
+        null=True, blank=True, editable=False, help_text=_("Arrivals of the trace, seconds after its first request.")
     )
 
     class Meta:

@@ -8,6 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.utils.text import format_lazy
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from benchmarks.forms import SlugMixin, lay_out
 from benchmarks.imports.trace_layouts import Columns
@@ -36,23 +39,29 @@ class ShareField(forms.FloatField):
 
 class WorkloadForm(SlugMixin, WorkloadModelForm):
     shared_prefix_share = ShareField(
-        label="Shared beginning",
+        label=_("Shared beginning"),
         min_value=0,
         max_value=95,
         required=False,
-        help_text="How much of each prompt is one text in all of them, such as a system prompt. Caches serve it.",
+        help_text=_("How much of each prompt is one text in all of them, such as a system prompt. Caches serve it."),
     )
     arrivals = forms.CharField(required=False, widget=forms.HiddenInput, max_length=MOST_ARRIVALS * 16)
 
     class Meta:
         model = Workload
         fields = [name for name in WORKLOAD_FIELDS if name != "arrivals_s"]
-        labels = {"task": "What is asked"}
+        labels = {
+            "task": _("What is asked"),
+            "name": _("Name"),
+            "notes": _("Notes"),
+            "seed": _("Seed"),
+            "source": _("Source"),
+        }
         help_texts = {
-            "seed": "The same seed gives the same prompts.",
-            "source": "Where the lengths come from, with its licence. A preset or a trace fills this in.",
-            "turns": "Above 1, a request carries the conversation so far, and lengths are those of one new message.",
-            "think_s": "From the end of an answer to the next turn.",
+            "seed": _("The same seed gives the same prompts."),
+            "source": _("Where the lengths come from, with its licence. A preset or a trace fills this in."),
+            "turns": _("Above 1, a request carries the conversation so far, and lengths are those of one new message."),
+            "think_s": _("From the end of an answer to the next turn."),
         }
 
     def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
@@ -83,13 +92,15 @@ class WorkloadForm(SlugMixin, WorkloadModelForm):
             return arrivals_from_text(self.cleaned_data["arrivals"])
         except ValueError as error:
             raise forms.ValidationError(
-                f"The arrivals of the trace cannot be read: {error}. Import it again."
+                gettext("The arrivals of the trace cannot be read: %(error)s. Import it again.") % {"error": error}
             ) from error
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("think_s") and cleaned.get("turns") == 1:
-            self.add_error("think_s", "A pause needs a conversation: say how many turns, or leave the pause empty.")
+            self.add_error(
+                "think_s", gettext("A pause needs a conversation: say how many turns, or leave the pause empty.")
+            )
         if "arrivals" in self.fields:
             cleaned["arrivals_s"] = cleaned.pop("arrivals", None)
         return cleaned
@@ -115,18 +126,20 @@ class TraceForm(forms.Form):
     """A trace file; read, shown, and not kept."""
 
     file = forms.FileField(
-        label="Trace file",
-        help_text=f"CSV, or one JSON object per line; gzip is unpacked. At most {MOST_BYTES // 1_000_000} MB.",
-        error_messages={"required": "Choose the file of the trace.", "empty": "The file is empty."},
+        label=_("Trace file"),
+        help_text=format_lazy(
+            _("CSV, or one JSON object per line; gzip is unpacked. At most {most} MB."), most=MOST_BYTES // 1_000_000
+        ),
+        error_messages={"required": _("Choose the file of the trace."), "empty": _("The file is empty.")},
         widget=forms.FileInput(attrs={"accept": ".csv,.tsv,.txt,.jsonl,.json,.gz"}),
     )
-    prompt_column = forms.CharField(label="Prompt tokens", max_length=80, required=False)
-    output_column = forms.CharField(label="Answer tokens", max_length=80, required=False)
-    time_column = forms.CharField(label="Times", max_length=80, required=False)
+    prompt_column = forms.CharField(label=_("Prompt tokens"), max_length=80, required=False)
+    output_column = forms.CharField(label=_("Answer tokens"), max_length=80, required=False)
+    time_column = forms.CharField(label=_("Times"), max_length=80, required=False)
     time_unit = forms.ChoiceField(
-        label="Unit",
+        label=_("Unit"),
         required=False,
-        choices=[("", "As named, else s"), *((u, u) for u in UNIT_S)],
+        choices=[("", _("As named, else s")), *((u, u) for u in UNIT_S)],
     )
 
     draft: TraceDraft

@@ -45,4 +45,4 @@ class Pseudo(trans_real.DjangoTranslation):
 
 def install() -> None:
     """Puts it where Django keeps the languages that it has read."""
-    trans_real._translations[CODE] = Pseudo(CODE)
+    vars(trans_real)["_translations"][CODE] = Pseudo(CODE)

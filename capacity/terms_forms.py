@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 from django import forms
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from benchmarks.engine.plan import BatchTerms, ObjectiveTerms, ProductionMix, RetryPolicy
 from benchmarks.foreseen import class_lengths
@@ -52,7 +54,7 @@ class TimeOfDay(forms.TimeField):
         super().__init__(
             required=False, input_formats=["%H:%M", "%H:%M:%S"],
             widget=forms.TimeInput(format="%H:%M", attrs={"type": "time"}),
-            error_messages={"invalid": "Write a time of day, such as 22:00."}, **kwargs,
+            error_messages={"invalid": gettext("Write a time of day, such as 22:00.")}, **kwargs,
         )  # fmt: skip
 
     def clean(self, value: Any) -> Any:
@@ -62,94 +64,105 @@ class TimeOfDay(forms.TimeField):
 
 class TermsForm(forms.Form):
     max_slowdown = forms.FloatField(
-        label="Short beside long, at most", required=False, min_value=1, max_value=100,
-        help_text="p95 of short requests beside long ones, against alone. Empty: 2.",
+        label=_("Short beside long, at most"), required=False, min_value=1, max_value=100,
+        help_text=_("p95 of short requests beside long ones, against alone. Empty: 2."),
     )  # fmt: skip
     max_free_s = forms.FloatField(
-        label="Slot freed in", required=False, min_value=0.01, max_value=600,
-        help_text="After a request was cancelled. Empty: 1 s.",
+        label=_("Slot freed in"), required=False, min_value=0.01, max_value=600,
+        help_text=_("After a request was cancelled. Empty: 1 s."),
     )  # fmt: skip
     max_refuse_s = forms.FloatField(
-        label="Refused in", required=False, min_value=0.01, max_value=600,
-        help_text="Where there is no room, a clear answer within this. Empty: 1 s.",
+        label=_("Refused in"), required=False, min_value=0.01, max_value=600,
+        help_text=_("Where there is no room, a clear answer within this. Empty: 1 s."),
     )  # fmt: skip
     max_recover_s = forms.FloatField(
-        label="Recovered in", required=False, min_value=0.1, max_value=3600,
-        help_text="Answers as before, after an overload. Empty: 60 s.",
+        label=_("Recovered in"), required=False, min_value=0.1, max_value=3600,
+        help_text=_("Answers as before, after an overload. Empty: 60 s."),
     )  # fmt: skip
     demand_per_min = forms.FloatField(
-        label="Requests a minute", required=False, min_value=0.01, max_value=1_000_000,
-        help_text="What the office needs in its busiest minute, counted or estimated. The stated rate is held against it.",
+        label=_("Requests a minute"), required=False, min_value=0.01, max_value=1_000_000,
+        help_text=_("What the office needs in its busiest minute, counted or estimated. The stated rate is held against it."),
     )  # fmt: skip
     production_from = forms.ModelChoiceField(
-        Workload.objects.none(), label="Take it from", required=False, empty_label="Numbers below",
-        help_text="A workload whose lengths came from a trace or a preset. It takes the place of the tokens below.",
+        Workload.objects.none(), label=_("Take it from"), required=False, empty_label=_("Numbers below"),
+        help_text=_("A workload whose lengths came from a trace or a preset. It takes the place of the tokens below."),
     )  # fmt: skip
-    production_p10_tokens = forms.FloatField(label="Prompt p10", required=False, min_value=1, max_value=1_000_000)
-    production_p90_tokens = forms.FloatField(label="Prompt p90", required=False, min_value=1, max_value=1_000_000)
-    production_p95_tokens = forms.FloatField(label="Prompt p95", required=False, min_value=1, max_value=1_000_000)
+    production_p10_tokens = forms.FloatField(label=_("Prompt p10"), required=False, min_value=1, max_value=1_000_000)
+    production_p90_tokens = forms.FloatField(label=_("Prompt p90"), required=False, min_value=1, max_value=1_000_000)
+    production_p95_tokens = forms.FloatField(label=_("Prompt p95"), required=False, min_value=1, max_value=1_000_000)
     production_repeated_share = PercentField(
-        label="Repeated prompts", least=0, required=False, help_text="Of all prompts, those sent before. Empty: none."
+        label=_("Repeated prompts"),
+        least=0,
+        required=False,
+        help_text=_("Of all prompts, those sent before. Empty: none."),
     )
     production_shared_prefix_share = PercentField(
-        label="Shared beginning", least=0, required=False,
-        help_text="Of a prompt, what all of them begin with. Empty: none.",
+        label=_("Shared beginning"), least=0, required=False,
+        help_text=_("Of a prompt, what all of them begin with. Empty: none."),
     )  # fmt: skip
     production_source = forms.CharField(
-        label="Source", required=False, max_length=200, validators=[no_users_claim],
-        help_text="How it is known, such as “access log of 3 to 7 November”.",
+        label=_("Source"), required=False, max_length=200, validators=[no_users_claim],
+        help_text=_("How it is known, such as “access log of 3 to 7 November”."),
     )  # fmt: skip
     tenants = forms.IntegerField(
         required=False, min_value=1, max_value=10_000,
-        help_text="Above 1, access without credentials must be refused and each one's quota must hold. Empty: 1.",
+        help_text=_("Above 1, access without credentials must be refused and each one's quota must hold. Empty: 1."),
     )  # fmt: skip
     retry_kind = forms.ChoiceField(
-        label="A refused request", required=False,
+        label=_("A refused request"), required=False,
         choices=[
-            (NOT_DECLARED, "Not declared"), (NO_RETRY, "Is not tried again"), (AT_ONCE, "Is tried again at once"),
-            (BACKOFF, "Is tried again after a growing wait (backoff)"),
+            (NOT_DECLARED, _("Not declared")), (NO_RETRY, _("Is not tried again")), (AT_ONCE, _("Is tried again at once")),
+            (BACKOFF, _("Is tried again after a growing wait (backoff)")),
         ],
     )  # fmt: skip
     retry_tries = forms.IntegerField(
-        label="Tries in all", required=False, min_value=1, max_value=100, help_text="The first one too."
+        label=_("Tries in all"), required=False, min_value=1, max_value=100, help_text=_("The first one too.")
     )
     retry_base_s = forms.FloatField(
-        label="First wait", required=False, min_value=0.001, max_value=3600, help_text="Of a backoff. Empty: 0.5 s."
+        label=_("First wait"),
+        required=False,
+        min_value=0.001,
+        max_value=3600,
+        help_text=_("Of a backoff. Empty: 0.5 s."),
     )
     retry_most_s = forms.FloatField(
-        label="Longest wait", required=False, min_value=0.001, max_value=3600, help_text="Of a backoff. Empty: 20 s."
+        label=_("Longest wait"),
+        required=False,
+        min_value=0.001,
+        max_value=3600,
+        help_text=_("Of a backoff. Empty: 20 s."),
     )
     retry_budget_share = PercentField(
-        label="Budget", least=0, required=False,
-        help_text="Of all requests, those that may be tried again. Empty: no budget.",
+        label=_("Budget"), least=0, required=False,
+        help_text=_("Of all requests, those that may be tried again. Empty: no budget."),
     )  # fmt: skip
     retry_jitter = forms.BooleanField(
-        label="With full jitter", required=False, help_text="Each wait is drawn between nothing and its length."
+        label=_("With full jitter"), required=False, help_text=_("Each wait is drawn between nothing and its length.")
     )
     retry_honours_retry_after = forms.BooleanField(
-        label="Honours Retry-After", required=False, help_text="Waits as long as the refusal says."
+        label=_("Honours Retry-After"), required=False, help_text=_("Waits as long as the refusal says.")
     )
-    batch_items = forms.IntegerField(label="Items", required=False, min_value=1, max_value=100_000_000)
-    batch_window_start = TimeOfDay(label="Window starts")
-    batch_window_end = TimeOfDay(label="Window ends", help_text="Before the start: the next morning.")
-    batch_latest_finish = TimeOfDay(label="Latest finish", help_text="In the window, or at its end.")
+    batch_items = forms.IntegerField(label=_("Items"), required=False, min_value=1, max_value=100_000_000)
+    batch_window_start = TimeOfDay(label=_("Window starts"))
+    batch_window_end = TimeOfDay(label=_("Window ends"), help_text=_("Before the start: the next morning."))
+    batch_latest_finish = TimeOfDay(label=_("Latest finish"), help_text=_("In the window, or at its end."))
     batch_days = forms.TypedMultipleChoiceField(
-        label="Starts on", required=False, coerce=int, choices=list(enumerate(clock.DAYS)),
+        label=_("Starts on"), required=False, coerce=int, choices=list(enumerate(clock.DAYS)),
         widget=forms.CheckboxSelectMultiple(attrs={"class": "hr-chips"}),
     )  # fmt: skip
     batch_power_expected = forms.ChoiceField(
-        label="Power expected",
+        label=_("Power expected"),
         required=False,
         choices=PowerSource.choices,
-        help_text="What the host runs on meanwhile.",
+        help_text=_("What the host runs on meanwhile."),
     )
     batch_outage_s = forms.FloatField(
-        label="Outage to survive", required=False, min_value=0, max_value=86_400,
-        help_text="Done in time even if the power is gone once for so long, with the time until it serves again. Empty: none.",
+        label=_("Outage to survive"), required=False, min_value=0, max_value=86_400,
+        help_text=_("Done in time even if the power is gone once for so long, with the time until it serves again. Empty: none."),
     )  # fmt: skip
     published = forms.CharField(
-        label="Sentence or figure", required=False, max_length=300, widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="What is said of this service's capacity now, word for word, whatever it claims: it is put to the test.",
+        label=_("Sentence or figure"), required=False, max_length=300, widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=_("What is said of this service's capacity now, word for word, whatever it claims: it is put to the test."),
     )  # fmt: skip
 
     def __init__(self, data: Any = None, *, team: Team, kept: ObjectiveTerms | None = None) -> None:
@@ -192,12 +205,14 @@ class TermsForm(forms.Form):
         if kind in (AT_ONCE, BACKOFF) and "retry_tries" not in self.errors:
             tries = cleaned.get("retry_tries")
             if tries is None:
-                self.add_error("retry_tries", "How many tries in all, the first one too? At least 2.")
+                self.add_error("retry_tries", gettext("How many tries in all, the first one too? At least 2."))
             elif tries < 2:
-                self.add_error("retry_tries", "One try is no retry: write 2 or more, or choose “Is not tried again”.")
+                self.add_error(
+                    "retry_tries", gettext("One try is no retry: write 2 or more, or choose “Is not tried again”.")
+                )
         if kind == BACKOFF and self._retry(cleaned).base_s > self._retry(cleaned).most_s:
             self.add_error(
-                "retry_most_s", "The longest wait is shorter than the first one: raise it, or lower the first."
+                "retry_most_s", gettext("The longest wait is shorter than the first one: raise it, or lower the first.")
             )
 
     def _clean_production(self, cleaned: Mapping[str, Any]) -> None:
@@ -210,12 +225,19 @@ class TermsForm(forms.Form):
             return
         for name, value in tokens.items():
             if value is None:
-                self.add_error(f"production_{name}", f"Give {name[:3]} too, or take all three from a workload.")
+                self.add_error(
+                    f"production_{name}",
+                    gettext("Give %(value)s too, or take all three from a workload.") % {"value": name[:3]},
+                )
                 return
         if tokens["p10_tokens"] > tokens["p90_tokens"]:
-            self.add_error("production_p90_tokens", "p90 is at least p10: nine prompts in ten are no longer than this.")
+            self.add_error(
+                "production_p90_tokens", gettext("p90 is at least p10: nine prompts in ten are no longer than this.")
+            )
         elif tokens["p90_tokens"] > tokens["p95_tokens"]:
-            self.add_error("production_p95_tokens", "p95 is at least p90: 19 prompts in 20 are no longer than this.")
+            self.add_error(
+                "production_p95_tokens", gettext("p95 is at least p90: 19 prompts in 20 are no longer than this.")
+            )
 
     def _clean_batch(self, cleaned: Mapping[str, Any]) -> None:
         names = ("items", *TIMES)
@@ -225,10 +247,11 @@ class TermsForm(forms.Form):
         missing = [name for name in names if not cleaned.get(f"batch_{name}")]
         for name in missing:
             self.add_error(
-                f"batch_{name}", "A batch needs items, a window and a latest finish: give this, or empty them all."
+                f"batch_{name}",
+                gettext("A batch needs items, a window and a latest finish: give this, or empty them all."),
             )
         if not cleaned.get("batch_days"):
-            self.add_error("batch_days", "Choose at least one day on which it starts.")
+            self.add_error("batch_days", gettext("Choose at least one day on which it starts."))
         if missing or not cleaned.get("batch_days"):
             return
         terms = self._batch(cleaned)
