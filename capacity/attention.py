@@ -16,6 +16,7 @@ from benchmarks.models import Cell, Grid, Hardware
 from benchmarks.queries import grids_of
 from benchmarks.templatetags.headroom import since, when
 from capacity import duties
+from capacity.assessment.verdict import Grade
 from capacity.standing import Standing
 
 MOST = 12
@@ -39,7 +40,7 @@ class Attention:
 def attention(who: Person, stands: Sequence[Standing], hosts: Sequence[Hardware]) -> list[Attention]:
     """The person's own duties and what broke first, in the order they were found; then what waits for others."""
     rows = [
-        *_changed(who, stands), *_ending(who, stands), *_silent(who, hosts), *_stopped(who), *_to_authorize(who),
+        *_changed(who, stands), *_ending(who, stands), *_incomplete(who, stands), *_silent(who, hosts), *_stopped(who), *_to_authorize(who),
         *_to_decide(who), *_to_state(who, stands), *_unproposed(who),
     ]  # fmt: skip
     return sorted(rows, key=lambda row: row.rank == OTHERS)[:MOST]
@@ -83,6 +84,20 @@ def _ending(who: Person, stands: Iterable[Standing]) -> Iterable[Attention]:
         yield Attention(
             rank=BROKEN, icon="hourglass", kind="bad" if one.ended else "warn", title=title,
             consequence=f"{consequence}{told['until']}. {one.retest}", action=action, url=url,
+        )  # fmt: skip
+
+
+def _incomplete(who: Person, stands: Iterable[Standing]) -> Iterable[Attention]:
+    """Approved, and no key signs it: what is missing can only be measured."""
+    for one in [one for one in stands if one.choice.grade == Grade.NOT_COMPLETE and one.statement is None]:
+        said: dict[str, str] = one.choice.verdict
+        action, url = _again(who, one.choice.grid)
+        told = {"title": one.choice.title, "name": one.choice.grid.name}
+        why = " ".join(words for words in (said.get("grade_reason"), said.get("next_cell")) if words)
+        yield Attention(
+            rank=BROKEN, icon="circle-dashed", kind="warn",
+            title=_("%(title)s for %(name)s cannot be stated: the result is not complete") % told,
+            consequence=f"{why} {one.retest}".strip(), action=action, url=url,
         )  # fmt: skip
 
 

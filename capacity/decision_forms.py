@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from benchmarks.forms import no_users_claim
 from capacity.approvals import Waiver
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 NO_SAFE_SETTING = "no safe setting"
 
@@ -18,15 +22,15 @@ class PasswordField(forms.CharField):
 
     def __init__(self) -> None:
         super().__init__(
-            label="Your password",
+            label=_("Your password"),
             strip=False,
-            help_text="Asked again because this is recorded under your name.",
+            help_text=_("Asked again because this is recorded under your name."),
             widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
         )
 
 
 class ReasonField(forms.CharField):
-    def __init__(self, label: str, help_text: str = "") -> None:
+    def __init__(self, label: StrOrPromise, help_text: StrOrPromise = "") -> None:
         super().__init__(
             label=label,
             help_text=help_text,
@@ -37,8 +41,8 @@ class ReasonField(forms.CharField):
 
 
 class ProposeForm(forms.Form):
-    setting = forms.TypedChoiceField(label="Requests in flight", coerce=int)
-    reason = ReasonField("Why this setting", "Two sentences that the approver and a later reader can check.")
+    setting = forms.TypedChoiceField(label=_("Requests in flight"), coerce=int)
+    reason = ReasonField(_("Why this setting"), _("Two sentences that the approver and a later reader can check."))
 
     def __init__(self, *args: object, settings: Iterable[int], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -49,7 +53,9 @@ class ProposeNoneForm(forms.Form):
     """That no setting is safe, as a result to be approved. The hidden field says that this is what the page offered."""
 
     result = forms.CharField(widget=forms.HiddenInput, initial=NO_SAFE_SETTING)
-    reason = ReasonField("Why no setting is safe", "Two sentences that the approver and a later reader can check.")
+    reason = ReasonField(
+        _("Why no setting is safe"), _("Two sentences that the approver and a later reader can check.")
+    )
 
     def clean_result(self) -> str:
         if self.cleaned_data["result"] != NO_SAFE_SETTING:
@@ -58,35 +64,40 @@ class ProposeNoneForm(forms.Form):
 
 
 class DecideForm(forms.Form):
-    decision = forms.ChoiceField(choices=[("approve", "Approve"), ("reject", "Reject")], widget=forms.RadioSelect)
-    reason = ReasonField("Reason")
+    decision = forms.ChoiceField(
+        choices=[("approve", _("Approve it")), ("reject", _("Send it back: say below what must change"))],
+        widget=forms.RadioSelect,
+    )
+    reason = ReasonField(_("Reason"), _("What you looked at, or what must change before it is proposed again."))
     password = PasswordField()
 
 
 class WithdrawForm(forms.Form):
-    reason = ReasonField("Why it is withdrawn")
+    reason = ReasonField(_("Why it is withdrawn"))
 
 
 class IssueForm(forms.Form):
     title = forms.CharField(
         max_length=120,
         validators=[no_users_claim],
-        help_text="What the statement is about, such as: Support chat on gpu-01.",
+        help_text=_("What the statement is about, such as: Support chat on gpu-01."),
     )
     valid_days = forms.IntegerField(
-        label="Valid for, days", min_value=1, max_value=180, initial=90, help_text="At most 180."
+        label=_("Valid for, days"), min_value=1, max_value=180, initial=90, help_text=_("At most 180.")
     )
     waiver = forms.CharField(
-        label="Waiver",
+        label=_("Waiver"),
         required=False,
         max_length=500,
         widget=forms.Textarea(attrs={"rows": 3}),
         validators=[no_users_claim],
-        help_text="Why you answer for what was not tested. It is printed with your name and its last day, and the statement "
-        "ends with it.",
+        help_text=_(
+            "Why you answer for what was not tested. It is printed with your name and its last day, and the statement "
+            "ends with it."
+        ),
     )
     waived_until = forms.DateField(
-        label="Last day of the waiver", required=False, widget=forms.DateInput(attrs={"type": "date"})
+        label=_("Last day of the waiver"), required=False, widget=forms.DateInput(attrs={"type": "date"})
     )
     password = PasswordField()
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.conf import settings
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchmarks.access import APPROVE, EVERYONE, PROPOSE, SIGN, allow, confirmed_by_password, person, posted, public
 from benchmarks.models import Grid
-from capacity import approvals
+from capacity import approvals, decision_tables
 from capacity.assessment import none
-from capacity.assessment.verdict import Grade
+from capacity.assessment.choose import headroom, policy_at, rubric_at
+from capacity.assessment.verdict import Grade, PolicyLine, Rubric
 from capacity.assessment.verdict import Verdict as Judged
 from capacity.decision_forms import (
     NO_SAFE_SETTING,
@@ -28,10 +31,12 @@ from capacity.decision_forms import (
 )
 from capacity.downloads import attachment
 from capacity.models import Choice, Statement
-from capacity.queries import result_of
+from capacity.queries import Result, result_of
+from capacity.standing import changed_since, days_left
 from capacity.statement import words
 from capacity.statement.figures import charts_svg
 from capacity.statement.keys import KEYRING, KeyFileError, Keyring, load_keyring
+from capacity.statement.pdf import qr_svg
 from capacity.statement.verify import Verdict, verdict_lines
 from capacity.statement.verify import verify as verify_bytes
 
@@ -40,12 +45,18 @@ WRONG_PASSWORD = "That is not your password. Nothing was recorded."
 
 
 def _choices(request: HttpRequest) -> QuerySet[Choice]:
-    related = ("grid", "grid__hardware", "grid__runtime", "objective", "proposed_by", "measured_by", "decided_by")
+    related = (
+        "grid", "grid__hardware", "grid__runtime", "grid__workload", "grid__probe", "objective", "proposed_by",
+        "measured_by", "decided_by",
+    )  # fmt: skip
     return Choice.objects.filter(grid__team=person(request).team).select_related(*related)
 
 
 def _statements(request: HttpRequest) -> QuerySet[Statement]:
-    related = ("choice", "choice__grid", "choice__grid__hardware", "issued_by", "key")
+    related = (
+        "choice__grid__hardware", "choice__grid__runtime", "choice__grid__workload", "choice__grid__probe",
+        "choice__decided_by", "choice__measured_by", "issued_by", "key",
+    )  # fmt: skip
     return (
         Statement.objects.filter(choice__grid__team=person(request).team)
         .select_related(*related)
@@ -58,7 +69,8 @@ def _statements(request: HttpRequest) -> QuerySet[Statement]:
 def grid_propose(request: HttpRequest, pk: int) -> HttpResponse:
     who = person(request)
     grid = get_object_or_404(Grid.objects.select_related("hardware", "runtime", "workload"), pk=pk, team=who.team)
-    verdict = result_of(grid).verdict
+    result = result_of(grid)
+    verdict = result.verdict
     obstacle = none.obstacle(verdict)
     safe = [row.setting for row in verdict.rows if row.safe] if obstacle else []
     form = _propose_form(request, verdict, safe)
@@ -71,8 +83,34 @@ def grid_propose(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, "Proposed. Another person decides about it now.")
             return redirect(choice)
-    context = {"grid": grid, "verdict": verdict, "safe": safe, "none": not obstacle, "obstacle": obstacle, "form": form}
+    context = {
+        "grid": grid, "verdict": verdict, "safe": safe, "none": not obstacle, "obstacle": obstacle, "form": form,
+        "offers": [_offer(result, setting) for setting in safe],
+    }  # fmt: skip
     return render(request, "capacity/grid_propose.html", context, status=422 if form.errors else 200)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One safe setting with all that comes with it, and the grade that it would be proposed with."""
+
+    setting: int
+    recommended: bool
+    stated_per_min: float
+    graded: Rubric
+    policy: tuple[PolicyLine, ...]
+
+
+def _offer(result: Result, setting: int) -> Offer:
+    row, verdict = result.verdict.row(setting), result.verdict
+    assert row is not None  # it is one of the verdict's own
+    return Offer(
+        setting=setting,
+        recommended=setting == verdict.recommended,
+        stated_per_min=headroom(result.facts, row).stated_per_min,
+        graded=rubric_at(result.facts, verdict, setting),
+        policy=policy_at(result.facts, verdict, setting),
+    )
 
 
 def _propose_form(request: HttpRequest, verdict: Judged, safe: list[int]) -> ProposeForm | ProposeNoneForm:
@@ -81,13 +119,6 @@ def _propose_form(request: HttpRequest, verdict: Judged, safe: list[int]) -> Pro
         initial = {"setting": verdict.recommended, "reason": verdict.summary}
         return ProposeForm(posted(request), settings=safe, initial=initial)
     return ProposeNoneForm(posted(request), initial={"result": NO_SAFE_SETTING, "reason": none.grade_reason(verdict)})
-
-
-@allow(EVERYONE)
-@require_safe
-def choice_list(request: HttpRequest) -> HttpResponse:
-    page = Paginator(_choices(request), 25).get_page(request.GET.get("page"))
-    return render(request, "capacity/choice_list.html", {"page": page})
 
 
 @allow(EVERYONE)
@@ -127,7 +158,7 @@ def choice_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     choice = get_object_or_404(_choices(request), pk=pk)
     form = WithdrawForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Say why it is withdrawn.")
+        messages.error(request, " ".join(str(error) for error in form.errors["reason"]))
         return redirect(choice)
     try:
         approvals.withdraw(choice=choice, by=person(request).user, reason=form.cleaned_data["reason"])
@@ -181,16 +212,12 @@ def _choice_page(
         "real_key": approvals.wants_real_key(choice),
         "may_waive": approvals.may_waive(choice, who.user.pk),
         "stands": choice.grade != Grade.NOT_COMPLETE,
+        "rests_on": decision_tables.rests_on(choice.grid),
+        "changed": changed_since(choice.grid) if choice.status == Choice.Status.APPROVED else (),
+        "retest": decision_tables.retest_of(choice.grid),
         "statements": choice.statements.defer("pdf", "envelope"),
     }
     return render(request, "capacity/choice_detail.html", context, status=status)
-
-
-@allow(EVERYONE)
-@require_safe
-def statement_list(request: HttpRequest) -> HttpResponse:
-    page = Paginator(_statements(request), 25).get_page(request.GET.get("page"))
-    return render(request, "capacity/statement_list.html", {"page": page, "now": timezone.now()})
 
 
 @allow(EVERYONE)
@@ -199,12 +226,22 @@ def statement_detail(request: HttpRequest, number: str) -> HttpResponse:
     statement = get_object_or_404(_statements(request).defer(None), number=number)
     verdict = verify_bytes(bytes(statement.envelope), _keyring(), timezone.now())
     document = approvals.document_of(statement)
+    page = words.page(document)
     context = {
         "statement": statement,
-        "page": words.page(document),
+        "page": page,
         "charts": mark_safe(charts_svg(document)),
+        "charts_narrow": mark_safe(charts_svg(document, narrow=True)),
+        "qr": mark_safe(qr_svg(page.verify_url)),
         "digest12": statement.digest[:12],
         "verdict": verdict,
+        "ends": days_left(statement.valid_until, verdict.checked_at) if verdict.state == "valid" else "",
+        "replaced_by": decision_tables.replaced_by(statement),
+        "replaces": decision_tables.replaces(statement),
+        "changed": changed_since(statement.choice.grid),
+        "rests_on": decision_tables.rests_on(statement.choice.grid),
+        "retest": decision_tables.retest_of(statement.choice.grid),
+        "link": request.build_absolute_uri(reverse("verify-statement", args=[number, statement.digest[:12]])),
     }
     return render(request, "capacity/statement_detail.html", context)
 
@@ -238,9 +275,9 @@ def verify(request: HttpRequest) -> HttpResponse:
         problem = "This file is larger than 5 MB; a statement is far smaller. Choose the file as it was downloaded."
         return render(request, "capacity/verify.html", {"problem": problem}, status=422)
     verdict = verify_bytes(upload.read(), _keyring(), timezone.now())
-    return render(
-        request, "capacity/verify.html", {"verdict": verdict, "lines": _lines(verdict), "file_name": upload.name}
-    )
+    issued = Statement.objects.filter(digest=verdict.digest).first() if verdict.digest else None
+    context = _verified(verdict, issued) | {"file_name": upload.name}
+    return render(request, "capacity/verify.html", context)
 
 
 @public
@@ -251,7 +288,18 @@ def verify_statement(request: HttpRequest, number: str, digest12: str) -> HttpRe
     if statement is None or statement.digest[:12] != digest12:
         return render(request, "capacity/verify.html", {"unknown": number}, status=404)
     verdict = verify_bytes(bytes(statement.envelope), _keyring(), timezone.now())
-    return render(request, "capacity/verify.html", {"verdict": verdict, "lines": _lines(verdict)})
+    return render(request, "capacity/verify.html", _verified(verdict, statement))
+
+
+def _verified(verdict: Verdict, issued: Statement | None) -> dict[str, object]:
+    """The verdict, what the statement says, and the newer one about the same service where this site issued one."""
+    later = decision_tables.replaced_by(issued) if issued and verdict.document else None
+    return {
+        "verdict": verdict,
+        "lines": _lines(verdict),
+        "replaced_by": later,
+        "replaced_digest12": later.digest[:12] if later else "",
+    }
 
 
 def _keyring() -> Keyring:

@@ -104,6 +104,11 @@ def retest_words(grid: Grid, cells: int) -> str:
     return _("A re-test is %(cells)s, %(minutes)s.") % {"cells": counted, "minutes": lasting}
 
 
+def changed_since(grid: Grid) -> tuple[str, ...]:
+    """Sentences on what is no longer as it was when the grid was measured."""
+    return _changes([grid])[grid.pk]
+
+
 def _changes(grids: Sequence[Grid]) -> dict[int, tuple[str, ...]]:
     """Per grid what its host or its runtime's registration is by now and was not when it was measured."""
     hosts = {grid.hardware_id for grid in grids}
