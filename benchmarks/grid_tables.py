@@ -67,7 +67,7 @@ def lines_of(grids: Sequence[Grid]) -> dict[int, GridLine]:
 
 def fill(grids: QuerySet[Grid], *, most: int) -> None:
     """Makes what a list sorts by, for ended grids that have none yet."""
-    lines_of(grids.filter(figures=None, status__in=ENDED).order_by("-pk")[:most])
+    lines_of(list(grids.filter(figures=None, status__in=ENDED).order_by("-pk")[:most]))
 
 
 def figures_of(grids: Sequence[Grid]) -> dict[int, GridFigures]:

@@ -8,6 +8,7 @@ from benchmarks.grid_models import (
     Evidence,
     EvidenceChunk,
     Grid,
+    GridFigures,
     PowerSource,
     SupersededEvidence,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "Evidence",
     "EvidenceChunk",
     "Grid",
+    "GridFigures",
     "Hardware",
     "HardwareProbe",
     "LengthClass",

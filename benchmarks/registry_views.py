@@ -1,4 +1,4 @@
-"""Pages of the registry: hosts and runtimes. Workloads, looks at an endpoint and the audit list stand beside them."""
+"""Pages of hosts and runtimes. Workloads, looks at an endpoint and the lists stand beside them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from django.contrib import messages
-from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 
 from benchmarks import enrolling, foreseen_words, registry
 from benchmarks.access import EVERYONE, OPERATE, REGISTER_HOST, allow, person, posted
-from benchmarks.audit_views import audit_list
 from benchmarks.endpoint_views import endpoint_check, endpoint_check_detail, prefilled
 from benchmarks.facts import declared_beside_probed, worker_state
 from benchmarks.forms import HardwareForm, RuntimeForm
-from benchmarks.grid_models import Grid
 from benchmarks.models import Hardware, Runtime, RuntimeKind, Workload
 from benchmarks.offered import launch_warnings
 from benchmarks.runtimes import terms
-from benchmarks.workload_views import workload_detail, workload_edit, workload_import, workload_list, workload_new
+from benchmarks.workload_views import workload_detail, workload_edit, workload_import, workload_new
 
 __all__ = [
-    "audit_list", "endpoint_check", "endpoint_check_detail", "hardware_detail", "hardware_edit", "hardware_list",
-    "hardware_new", "runtime_detail", "runtime_edit", "runtime_list", "runtime_new", "workload_detail", "workload_edit",
-    "workload_import", "workload_list", "workload_new",
+    "endpoint_check", "endpoint_check_detail", "hardware_detail", "hardware_edit", 
+    "hardware_new", "runtime_detail", "runtime_edit", "runtime_new", "workload_detail", "workload_edit",
+    "workload_import", "workload_new",
 ]  # fmt: skip
 
 Versioned = TypeVar("Versioned", Runtime, Workload)
@@ -42,18 +39,6 @@ def newest_of_each(rows: Iterable[Versioned]) -> list[Versioned]:
 
 
 # --- hosts -----------------------------------------------------------------------------------------------------------
-
-
-@allow(EVERYONE)
-def hardware_list(request: HttpRequest) -> HttpResponse:
-    counted = {
-        "runtimes_count": Count("runtimes__slug", distinct=True),
-        "grids_count": Count("grids", distinct=True),
-        "running_count": Count("grids", filter=Q(grids__status=Grid.Status.RUNNING), distinct=True),
-    }
-    hosts = Hardware.objects.filter(team=person(request).team).annotate(**counted)
-    rows = [(host, worker_state(host)) for host in hosts]
-    return render(request, "benchmarks/hardware_list.html", {"rows": rows})
 
 
 @allow(REGISTER_HOST)
@@ -107,13 +92,6 @@ def hardware_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 # --- runtimes --------------------------------------------------------------------------------------------------------
-
-
-@allow(EVERYONE)
-def runtime_list(request: HttpRequest) -> HttpResponse:
-    runtimes = Runtime.objects.filter(team=person(request).team).select_related("hardware")
-    rows = newest_of_each(runtimes.annotate(grids_count=Count("grids")))
-    return render(request, "benchmarks/runtime_list.html", {"runtimes": rows})
 
 
 @allow(OPERATE)

@@ -11,8 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from benchmarks.drafts import RoomConditions
 from benchmarks.forms import no_users_claim
-from benchmarks.grid_models import MODES
-from benchmarks.models import Conditions, Grid, Hardware, PowerSource
+from benchmarks.models import Conditions, Grid
 from benchmarks.queries import most_in_flight
 from benchmarks.runs import HOW, Ceilings
 
@@ -31,28 +30,6 @@ def _when_field(label: Any) -> forms.DateTimeField:
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S"],
     )
-
-
-class GridFilter(forms.Form):
-    """State of the list, all in the query string; a value that is not offered filters nothing."""
-
-    q = forms.CharField(
-        label=_("Text"), required=False, max_length=80, widget=forms.TextInput(attrs={"type": "search"})
-    )
-    host = forms.ChoiceField(label=_("Host"), required=False)
-    status = forms.ChoiceField(label=_("State"), required=False, choices=[("", _("Any")), *Grid.Status.choices])
-    mode = forms.ChoiceField(label=_("Loaded by"), required=False, choices=[("", _("Any")), *MODES])
-    power = forms.ChoiceField(label=_("Power"), required=False, choices=[("", _("Any")), *PowerSource.choices])
-
-    def __init__(self, *args: Any, team_id: int, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        hosts = Hardware.objects.filter(team_id=team_id).values_list("slug", "name")
-        self.fields["host"].choices = [("", _("Any")), *hosts]  # type: ignore[attr-defined]
-
-    def chosen(self) -> dict[str, str]:
-        """The filters that hold, in words that need no translation: field name to value."""
-        self.is_valid()
-        return {name: value for name, value in self.cleaned_data.items() if value}
 
 
 class AuthorizeForm(forms.Form):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
@@ -29,15 +28,6 @@ from benchmarks.records.trace_drafts import TraceDraft, notes_text, source_line
 from benchmarks.workload_forms import TraceForm, WorkloadForm, arrivals_as_text
 
 UNPROCESSABLE = 422
-
-
-@allow(EVERYONE)
-def workload_list(request: HttpRequest) -> HttpResponse:
-    rows = Workload.objects.filter(team=person(request).team).annotate(grids_count=Count("grids"))
-    newest: dict[str, Workload] = {}
-    for row in rows.prefetch_related("classes"):
-        newest.setdefault(row.slug, row)
-    return render(request, "benchmarks/workload_list.html", {"workloads": list(newest.values()), "presets": PRESETS})
 
 
 @allow(OPERATE)

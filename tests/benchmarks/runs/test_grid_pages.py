@@ -188,9 +188,9 @@ def test_the_list_shows_filters_and_exports_the_same_rows(signed_in, team):
     assert ("2 grids" in text, "Foreign" in text, "among failures" in text) == (True, False, True)
     wanted = {"host": one.hardware.slug}
     assert "1 grid" in browser.get(address, wanted).content.decode()
-    rows = json.loads(browser.get(address, wanted | {"format": "json"}).content)["grids"]
+    rows = json.loads(browser.get(address, wanted | {"format": "json"}).getvalue())["grids"]
     assert [(r["grid"], r["worst_p95_over_objective"], r["cells_measured"]) for r in rows] == [(measured.pk, "inf", 1)]
-    sheet = b"".join(browser.get(address, wanted | {"format": "csv"}).streaming_content).decode()
+    sheet = browser.get(address, wanted | {"format": "csv"}).getvalue().decode()
     assert [r["name"] for r in csv.DictReader(io.StringIO(sheet))] == ["'=danger"]
 
 

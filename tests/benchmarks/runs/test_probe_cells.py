@@ -20,7 +20,6 @@ from benchmarks.engine.probe_plan import (
     Recovery,
     RetryStorm,
 )
-from benchmarks.grid_tables import lines_of
 from benchmarks.models import Authorization, Grid
 from benchmarks.permits import Permit, Refusal, permit
 from benchmarks.queries import digest_of_grid
@@ -195,7 +194,7 @@ def test_pages_count_load_and_probes_apart() -> None:
     found = queries.progress(grid)
     assert (found.cells_total, found.cells_finished, found.probes_total, found.probes_finished) == (2, 0, 2, 0)
     assert found.eta_s == pytest.approx(2 * 7 + 2 * 1 + sum(c.seconds for c in queries.probe_costs(grid)))
-    row = grid_tables.line(lines_of(grid.team_id, {}).get())
+    row = grid_tables.lines_of([grid])[grid.pk]
     assert (row.total, row.columns, len(row.levels)) == (2, 2, 2)
 
 
