@@ -6,7 +6,7 @@ BOOTSTRAP = @command -v $(PYTHON) >/dev/null 2>&1 || { echo "headroom: no $(PYTH
 
 .DEFAULT_GOAL := help
 .PHONY: help run test demo example truth real real-quality worker test-services test-browser test-real pictures chaos fuzz bench load-claims gpu-check \
-	format check-format lint types contracts check migrations ci vendor clean
+	format check-format lint types contracts check migrations ci messages vendor clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\): *\(.*\)## \(.*\)/  make \1|\3/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
@@ -105,6 +105,10 @@ ci:              ## all that the build does, in its order
 gpu-check:       ## this host's GPUs as Headroom reads them beside nvidia-smi, idle and under a load made here (under six minutes)
 	$(BOOTSTRAP) run
 	@$(PY) -m scripts.gpu_check
+
+messages:        ## collect the texts for translators into locale/ and compile them (needs GNU gettext)
+	$(BOOTSTRAP) dev
+	@$(PY) -m scripts.messages
 
 vendor:          ## fetch the vendored browser assets again and compare them with their manifest
 	@node scripts/vendor

@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import mark_safe
+from django.utils.translation import get_language
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchmarks.access import APPROVE, EVERYONE, PROPOSE, SIGN, allow, confirmed_by_password, person, posted, public
@@ -37,6 +38,7 @@ from capacity.statement import words
 from capacity.statement.figures import charts_svg
 from capacity.statement.keys import KEYRING, KeyFileError, Keyring, load_keyring
 from capacity.statement.pdf import qr_svg
+from capacity.statement.sentences import in_language
 from capacity.statement.verify import Verdict, verdict_lines
 from capacity.statement.verify import verify as verify_bytes
 
@@ -226,7 +228,7 @@ def statement_detail(request: HttpRequest, number: str) -> HttpResponse:
     statement = get_object_or_404(_statements(request).defer(None), number=number)
     verdict = verify_bytes(bytes(statement.envelope), _keyring(), timezone.now())
     document = approvals.document_of(statement)
-    page = words.page(document)
+    page = words.page(document, in_language(get_language() or "en"))
     context = {
         "statement": statement,
         "page": page,

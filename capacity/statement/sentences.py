@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 
 from capacity.statement.sentences_annex import TEXTS as ANNEX
+from capacity.statement.sentences_ur import TEXTS as URDU
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -141,7 +142,7 @@ TEXTS: dict[str, str] = {
     "not_recorded": "not recorded",
     "range": "{first} to {last}",
     "and": "{first} and {last}",
-    "interval": "({percent} CI {lower} to {upper})",
+    "interval": "({percent}\u00a0CI {lower} to {upper})",
     "share": "{percent} ({hits} of {n})",
     "span": "{start} to {end} {zone}",
     "objectives.one": "its latency objective",
@@ -185,7 +186,10 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ENGLISH = Sentences(language="en", texts=TEXTS)
-LANGUAGES: dict[str, Sentences] = {"en": ENGLISH}
+LANGUAGES: dict[str, Sentences] = {
+    "en": ENGLISH,
+    "ur": Sentences(language="ur", direction="rtl", texts=URDU),
+}
 
 
 def in_language(code: str) -> Sentences:
