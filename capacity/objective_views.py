@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 
 from benchmarks.access import EVERYONE, OPERATE, Person, allow, person
 from benchmarks.models import Grid
@@ -49,7 +50,8 @@ def objective_new(request: HttpRequest) -> HttpResponse:
         team=who.team, by=who.user, slug=typed.form.cleaned_data["slug"], values=typed.form.cleaned_data,
         classes=typed.classes.classes(), terms=typed.terms.terms(),
     )  # fmt: skip
-    messages.success(request, f"{row.name} is set. Grids drawn from now on can be judged by it.")
+    words = _("%(name)s is set. Grids drawn from now on can be judged by it.") % {"name": row.name}
+    messages.success(request, words)
     return redirect(row)
 
 
@@ -102,10 +104,11 @@ def _objective(who: Person, slug: str, version: int) -> Objective:
 
 def _said(before: Objective, after: Objective) -> str:
     if after is before:
-        return "Nothing changed."
+        return _("Nothing changed.")
     if after.version == before.version:
-        return "Changed. No grid was drawn with it yet, so the version stays."
-    return f"Version {after.version} made. Grids drawn with version {before.version} keep its limits."
+        return _("Changed. No grid was drawn with it yet, so the version stays.")
+    words = _("Version %(new)s made. Grids drawn with version %(old)s keep its limits.")
+    return words % {"new": after.version, "old": before.version}
 
 
 def _posted_classes(request: HttpRequest) -> BaseClassObjectiveFormSet:
