@@ -12,7 +12,7 @@ import msgspec
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from benchmarks import audit
 from benchmarks.models import Conditions, Grid
@@ -52,6 +52,7 @@ class Waiver:
     until: date
 
 
+@translation.override("en")  # what is recorded and signed reads the same in every language
 def propose(*, grid: Grid, setting: int | None, reason: str, by: AbstractBaseUser) -> Choice:
     """Proposes one safe setting of a measured grid; None proposes that no setting of it is safe."""
     result = result_of(grid)
@@ -148,6 +149,7 @@ def title_for(choice: Choice) -> str:
     return f"{choice.grid.workload.name} on {host}"[:120]
 
 
+@translation.override("en")
 def issue_statement(
     *, choice: Choice, by: AbstractBaseUser, title: str, valid_days: int, waiver: Waiver | None = None
 ) -> Statement:

@@ -141,7 +141,7 @@ PROBES = (
         _("First the capacity, then 1.5 times of it as an open loop, then light load until times are back."),
         _("Refused clearly, without Retry-After, refused late, queues without bound, fails, kept up."), "rubric-overload",
             "unbounded-queue", "queue-cap", "rubric-recovery"),
-    _probe("storm", _("Retry-storm probe"), _("How many attempts does a request cost when clients try again?"),
+    _probe("retry-storm", _("Retry-storm probe"), _("How many attempts does a request cost when clients try again?"),
         _("The same load twice: by clients that ask again at once, and by clients with backoff, jitter and a budget."),
         _("Contained, amplifies, kept up."), "attempts", "backoff", "rubric-retry", "immediate-retries"),
     _probe("limits", _("Limits probe"), _("What is answered to what cannot, or should not, be served?"),

@@ -265,7 +265,7 @@ AMOUNTS = (
         lead=_("How often a request was sent until it was over. The outcome is that of the last attempt, the clock that of "
             "the first."),
         formula="attempts ÷ scheduled requests", unit=_("attempts for each request"),
-        related=("backoff", "probe-storm", "immediate-retries"),
+        related=("backoff", "probe-retry-storm", "immediate-retries"),
         rows=((_("Found"), _("Over 1.5 in the overload probe or in the confirming loop.")),),
     ),
     Page(

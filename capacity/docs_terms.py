@@ -159,6 +159,6 @@ LOAD = (
             (_("Budget"), _("Each request puts a part of a retry into a bucket and each retry takes a whole one, so that "
                 "attempts stay bounded whatever the server does.")),
         ),
-        related=("immediate-retries", "attempts", "probe-storm", "retry-after"),
+        related=("immediate-retries", "attempts", "probe-retry-storm", "retry-after"),
     ),
 )  # fmt: skip

@@ -16,6 +16,8 @@ from django.views import i18n
 
 from benchmarks.access import public
 
+FILES = (".csv", ".json", ".pdf", ".svg", ".zip", ".parquet")
+
 set_language = public(i18n.set_language)
 
 
@@ -25,14 +27,19 @@ def chosen(request: HttpRequest) -> str:
     return wanted if wanted in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE
 
 
+def is_file(request: HttpRequest) -> bool:
+    """Files read the same in every language: their columns and words are evidence."""
+    return request.path.endswith(FILES) or request.GET.get("format") in ("csv", "json")
+
+
 class LanguageMiddleware:
-    """Every page in the chosen language, and named so in its headers."""
+    """Every page in the chosen language, every file in English, and both named so in their headers."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        language = chosen(request)
+        language = settings.LANGUAGE_CODE if is_file(request) else chosen(request)
         with translation.override(language):
             response = self.get_response(request)
         patch_vary_headers(response, ("Cookie",))

@@ -24,11 +24,13 @@ def words(text: str) -> str:
 
 
 @register.simple_tag
-def help(slug: str) -> SafeString:
-    """A small question mark that leads to the page of that name. A page that is not there is an error where it is written."""
-    page = PAGES.get(str(slug))
+def help(slug: str, kind: str = "") -> SafeString:
+    """A small question mark that leads to the page of that name, or of a key of some kind, as in {% help key "check" %}. A
+    page that is not there is an error where it is written."""
+    name = f"{kind}-{slug.replace('_', '-')}" if kind else slug
+    page = PAGES.get(name)
     if page is None:
-        raise template.TemplateSyntaxError(f"the documentation has no page {slug!r}")
+        raise template.TemplateSyntaxError(f"the documentation has no page {name!r}")
     label = gettext("What it means: %(title)s") % {"title": words(page.title)}
     return format_html(
         '<a class="hr-help hr-noprint" href="{}" aria-label="{}" title="{}">?</a>',
