@@ -34,8 +34,7 @@ from capacity.chart_parts import (
 from capacity.queries import Result, provenance
 
 IN_ORDER = {"type": "category", "showgrid": False, "categoryorder": "array"}
-# Not "overlay": plotly.js then asks for the contrast of a list of colours and warns in the console.
-HATCH = {"fillmode": "replace", "fgcolor": "var(--surface)", "fgopacity": 0.35, "size": 8, "solidity": 0.25}
+HATCH = {"fillmode": "overlay", "fgcolor": "var(--surface)", "fgopacity": 0.35, "size": 8, "solidity": 0.25}
 SPLIT = 0.72  # where the memory panel begins, as a share of the figure's width
 
 
@@ -52,35 +51,51 @@ class ClassFigure:
 
 
 def trade_off(result: Result) -> str:
-    """Successful and all requests a minute against the worst p95 ÷ objective, beside peak memory."""
+    """Successful and all requests a minute against the worst p95 ÷ objective, beside peak memory where it is known."""
     verdict = result.verdict
-    drawn = drawable(verdict)
+    drawn, beside = drawable(verdict), has_memory(verdict)
     figure = go.Figure()
     _all_requests(figure, drawn)
     _successful(figure, drawn, verdict.recommended)
-    _memory_bars(figure, verdict)
     right = _right_end(drawn)
-    top = max([_top(row) for row in drawn], default=1.0) * 1.18 or 1.0
+    top = max([_top(row) for row in drawn], default=1.0) * 1.28 or 1.0
     percentile = result.facts.limits.percentile
     notes, shapes = _trade_notes(verdict, drawn), [vertical(1.0, "x"), shade(right)]
-    memory_notes, memory_shapes = _memory_notes(verdict)
     figure.update_layout(
         **layout(
             margin={"l": 44, "r": 14, "t": 34, "b": 50 + 15 * len(provenance(result.evidence).lines)},
-            annotations=[*notes, *memory_notes, conditions_note(provenance(result.evidence))],
-            shapes=[*shapes, *memory_shapes],
-            xaxis=axis(f"p{percentile:g} ÷ objective, worst class (ratio)", domain=[0, SPLIT - 0.085], range=[0, right]),
+            annotations=[*notes, conditions_note(provenance(result.evidence))],
+            shapes=shapes,
+            xaxis=axis(
+                f"p{percentile:g} ÷ objective, worst class (ratio)", domain=[0, SPLIT - 0.085 if beside else 1], range=[0, right],
+            ),
             yaxis=axis(range=[0, top], rangemode="tozero"),
-            xaxis2=axis(
-                _memory_title(verdict), domain=[SPLIT, 1], range=[0, _memory_end(verdict)], anchor="y2", nticks=4,
-            ),
-            yaxis2=axis(
-                anchor="x2", type="category", showgrid=False, ticks="", categoryorder="array",
-                categoryarray=[str(row.setting) for row in reversed(verdict.rows)], range=[-0.5, len(verdict.rows) - 0.5],
-            ),
         )
     )  # fmt: skip
+    if beside:
+        _memory(figure, verdict)
     return str(figure.to_json())
+
+
+def has_memory(verdict: Verdict) -> bool:
+    """Whether any setting's peak memory was reported."""
+    return any(row.memory.peak_bytes is not None for row in verdict.rows)
+
+
+def _memory(figure: Any, verdict: Verdict) -> None:
+    """The panel of peak memory, on the same figure."""
+    _memory_bars(figure, verdict)
+    notes, shapes = _memory_notes(verdict)
+    figure.layout.annotations += tuple(notes)
+    figure.layout.shapes += tuple(shapes)
+    figure.update_layout(
+        barmode="overlay",
+        xaxis2=axis(_memory_title(verdict), domain=[SPLIT, 1], range=[0, _memory_end(verdict)], anchor="y2", nticks=4),
+        yaxis2=axis(
+            anchor="x2", type="category", showgrid=False, ticks="", categoryorder="array",
+            categoryarray=[str(row.setting) for row in reversed(verdict.rows)], range=[-0.5, len(verdict.rows) - 0.5],
+        ),
+    )  # fmt: skip
 
 
 def latency_by_class(result: Result) -> list[ClassFigure]:
@@ -113,6 +128,8 @@ def trade_off_caption(result: Result) -> str:
         text += (
             f" No point for {', '.join(absent)} in flight: not measured, or its percentile falls among failed requests."
         )
+    if not has_memory(verdict):
+        text += " Peak memory is not drawn: nothing reported it."
     return text
 
 
@@ -158,18 +175,20 @@ def _successful(figure: Any, rows: Sequence[SettingRow], recommended: int | None
 
 
 def _memory_bars(figure: Any, verdict: Verdict) -> None:
-    rows = [row for row in verdict.rows if row.memory.peak_bytes is not None]
+    """One trace a colour: plotly.js draws a hatch over one colour, not over a list of them."""
+    known = [row for row in verdict.rows if row.memory.peak_bytes is not None]
+    _bars(figure, [row for row in known if row.setting != verdict.recommended], "var(--bar)")
+    _bars(figure, [row for row in known if row.setting == verdict.recommended], MAIN)
+
+
+def _bars(figure: Any, rows: Sequence[SettingRow], colour: str) -> None:
     sizes = [(row.memory.peak_bytes or 0.0) / GIB for row in rows]
-    colours = [MAIN if row.setting == verdict.recommended else "var(--bar)" for row in rows]
     figure.add_bar(
         orientation="h", xaxis="x2", yaxis="y2", width=0.5,
         y=[str(row.setting) for row in rows], x=[round(size, 4) for size in sizes],
         text=[f"{size:.1f}" if size >= 10 else f"{size:.2f}" for size in sizes], textposition="inside",
         insidetextanchor="start", textangle=0, constraintext="none", textfont={"size": 12, "color": "var(--surface)"},
-        marker={
-            "color": colours,
-            "pattern": {"shape": ["/" if row.indicative else "" for row in rows], "bgcolor": colours, **HATCH},
-        },
+        marker={"color": colour, "pattern": {"shape": ["/" if row.indicative else "" for row in rows], **HATCH}},
         customdata=[[row.memory.words] for row in rows],
         hovertemplate="<b>%{y} in flight</b><br>%{customdata[0]}: %{x:.2f} GiB<extra></extra>",
     )  # fmt: skip
@@ -183,9 +202,10 @@ def _trade_notes(verdict: Verdict, rows: Sequence[SettingRow]) -> list[dict[str,
         words = f"{row.setting} in flight"
         notes.append(
             note(
-                _ratio(row), row.good.value, f"<b>{words}</b>" if chosen else words, **_beside_the_line(before, row, right),
+                _ratio(row), row.good.value, f"<b>{words}</b>" if chosen else words,
                 font={"size": 12, "color": "var(--text)" if chosen else "var(--text-2)"},
             )
+            | _beside_the_line(before, row, right)
         )  # fmt: skip
     last = rows[-1] if rows else None
     if (
@@ -195,12 +215,12 @@ def _trade_notes(verdict: Verdict, rows: Sequence[SettingRow]) -> list[dict[str,
         and last.completed_per_min > 1.12 * last.good.value
     ):
         notes.append(
-            note(_ratio(last), last.completed_per_min, "all requests", name="wide", xanchor="right", yshift=-13,
+            note(_ratio(last), last.completed_per_min, "all requests", name="wide", xanchor="right", yshift=13,
                   font={"size": 12, "color": "var(--text-3)"})
         )  # fmt: skip
     small = {"size": 12, "color": LIMIT}
     notes.append(note(1, 1, "objective", xref="x", yref="paper", xanchor="left", yanchor="top", xshift=6, font=small))
-    return [*notes, axis_name("Requests a minute", left=-40), axis_name("In flight", x=SPLIT, left=-16)]
+    return [*notes, axis_name("Requests a minute", left=-40)]
 
 
 def _beside_the_line(before: SettingRow | None, row: SettingRow, right: float) -> dict[str, Any]:
@@ -209,7 +229,7 @@ def _beside_the_line(before: SettingRow | None, row: SettingRow, right: float) -
     if before is None:
         return {"xanchor": "left", "xshift": 6, "yshift": -15}
     if rate < was:
-        return {"xanchor": "center", "xshift": 0, "yshift": -18}
+        return {"xanchor": "center", "xshift": 0, "yanchor": "top", "yshift": -6, "y": row.good.lower or rate}
     if _ratio(row) < 0.25 * right:
         return {"xanchor": "left", "xshift": 10, "yshift": -13}
     return {"xanchor": "right", "xshift": -10, "yshift": 13}
@@ -222,6 +242,7 @@ def _memory_notes(verdict: Verdict) -> tuple[list[dict[str, Any]], list[dict[str
               xanchor="left", xshift=6, font={"size": 11, "color": "var(--text-3)"})
         for index, row in enumerate(verdict.rows) if row.memory.peak_bytes is None
     ]  # fmt: skip
+    notes.append(axis_name("In flight", x=SPLIT, left=-16))
     limit = _memory_limit(verdict)
     if limit is None:
         return notes, []
@@ -234,8 +255,6 @@ def _memory_notes(verdict: Verdict) -> tuple[list[dict[str, Any]], list[dict[str
 
 def _memory_title(verdict: Verdict) -> str:
     found = [row.memory for row in verdict.rows if row.memory.peak_bytes is not None]
-    if not found:
-        return "Peak memory (GiB)"
     return "Peak VRAM (GiB)" if found[0].is_vram else "Peak host RAM of the runtime (GiB)"
 
 

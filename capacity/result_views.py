@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import isfinite
 
 from django.http import HttpRequest, HttpResponse
@@ -21,7 +22,7 @@ from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
 from capacity import (
     behaviour_tables,
-    charts,
+    chart_set,
     confirm_tables,
     mode_tables,
     rubric_tables,
@@ -34,6 +35,7 @@ from capacity.assessment.accounting import count_rows, tally
 from capacity.assessment.diagnosis import tally as tally_of
 from capacity.assessment.latency import seconds
 from capacity.assessment.verdict import ClassRow, Kind, Rate, SettingRow, Verdict
+from capacity.chart_types import Chart
 from capacity.models import Choice, Objective
 from capacity.queries import Result, provenance, result_of
 
@@ -100,7 +102,8 @@ class CellRow:
 def grid_detail(request: HttpRequest, pk: int) -> HttpResponse:
     grid = _grid(request, pk)
     result = result_of(grid)
-    return render(request, "capacity/grid_detail.html", _context(result))
+    shown = _charts(chart_set.of(result), request.GET.get("class", ""))
+    return render(request, "capacity/grid_detail.html", _context(result) | shown)
 
 
 def _grid(request: HttpRequest, pk: int) -> Grid:
@@ -108,34 +111,29 @@ def _grid(request: HttpRequest, pk: int) -> Grid:
 
 
 def _context(result: Result) -> dict[str, object]:
+    """Tables are made when the page asks for them: most of it is kept by `kept`, what it was drawn from."""
     grid, verdict = result.evidence.grid, result.verdict
     measured = verdict.kind != Kind.NOT_MEASURED
-    classes = charts.latency_by_class(result) if measured else []
-    figures = {figure.figure_id: figure.figure for figure in classes}
-    has_trade = bool(charts.drawable(verdict))
-    if has_trade:
-        figures = {"fig-trade": charts.trade_off(result), **figures}
+    gauges = cache(lambda: telemetry_rows.gauge_rows(result.evidence))
     choice = grid.choices.filter(status__in=[Choice.Status.PROPOSED, Choice.Status.APPROVED]).first()
     return {
         "grid": grid,
+        "kept": chart_set.digest(result),
         "evidence": result.evidence,
         "verdict": verdict,
         "chosen": verdict.chosen,
         "rollback": verdict.row(verdict.rollback),
-        "has_trade": has_trade,
         "measured": measured,
-        "figures": figures,
-        "class_figures": classes,
-        "trade_caption": charts.trade_off_caption(result),
-        "trade_aria": charts.trade_off_aria(result),
         "provenance": provenance(result.evidence),
         "percentile": result.facts.limits.percentile,
-        "heat": heat_rows(verdict),
-        "gauges": telemetry_rows.gauge_rows(result.evidence),
-        "silences": telemetry_rows.silences(result.evidence),
-        "cells": cell_rows(result),
-        "times": times_table.table(result.evidence.cells),
-        "counts": count_rows(result.facts.cells),
+        "heat": cache(lambda: heat_rows(verdict)),
+        "gauges": gauges,
+        "reported": lambda: [row for row in gauges() if not row.missing],
+        "unreported": lambda: [row for row in gauges() if row.missing],
+        "silences": cache(lambda: telemetry_rows.silences(result.evidence)),
+        "cells": cache(lambda: cell_rows(result)),
+        "times": cache(lambda: times_table.table(result.evidence.cells)),
+        "counts": cache(lambda: count_rows(result.facts.cells)),
         "tally": tally([cell.summary for cell in result.evidence.measured if cell.summary]) if measured else None,
         "meters": meters(result),
         "memory": foreseen_words.beside(result.evidence),
@@ -150,12 +148,28 @@ def _context(result: Result) -> dict[str, object]:
         "done": (len(result.evidence.measured), len(result.evidence.cells)),
         "judged": grid.mode == Mode.CLOSED,
         "heads": [setting_words(grid.mode, setting) for setting in result.evidence.setting_values],
-        "bands": rubric_tables.bands(verdict),
+        "bands": cache(lambda: rubric_tables.bands(verdict)),
         "diagnosis_words": tally_of(verdict.findings),
         **_mode_context(result),
-        "checks": validity_tables.table(result),
+        "checks": cache(lambda: validity_tables.table(result)),
         **behaviour_tables.context(result),
         **confirm_tables.context(result),
+    }
+
+
+def _charts(found: tuple[Chart, ...], wanted: str) -> dict[str, object]:
+    """Each chart where the page has it; of the distributions the asked class, or the first."""
+    kinds: dict[str, list[Chart]] = {}
+    for chart in found:
+        kinds.setdefault(chart.kind, []).append(chart)
+    curves = kinds.get("distribution", [])
+    return {
+        "figures": {chart.figure_id: chart.figure for chart in found},
+        "trade": next(iter(kinds.get("trade", [])), None),
+        "class_charts": kinds.get("latency", []),
+        "curves": curves,
+        "curve": next((chart for chart in curves if chart.label == wanted), curves[0] if curves else None),
+        "host_chart": next(iter(kinds.get("telemetry", [])), None),
     }
 
 
@@ -168,7 +182,7 @@ def _mode_context(result: Result) -> dict[str, object]:
         "answer": answer,
         "answer_words": search_answer.words(answer) if answer else "",
         "health_columns": mode_tables.HEALTH,
-        "health_lines": mode_tables.health_lines(result.evidence.cells),
+        "health_lines": cache(lambda: mode_tables.health_lines(result.evidence.cells)),
         "calibration": result.evidence.calibration,
     }
 

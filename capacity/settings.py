@@ -68,6 +68,16 @@ else:
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+# What is drawn of a grid is kept by what it was drawn from, in a cache of its own: nothing else is pushed out by it.
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    "figures": {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "LOCATION": "figures",
+        "OPTIONS": {"MAX_ENTRIES": env.int("HEADROOM_FIGURES_KEPT", default=600)},
+    },
+}
+
 # --- Celery: doorbells only ------------------------------------------------------------------------------------------
 BROKER_URL = env.str("BROKER_URL", default="")
 CELERY_TASK_IGNORE_RESULT = True
@@ -155,6 +165,7 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "capacity.language.LanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "benchmarks.uploads.UploadMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",

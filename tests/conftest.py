@@ -23,6 +23,14 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "capacity.settings"
 SKIPPED = pytest.StashKey[list[str]]()
 
 
+@pytest.fixture(autouse=True)
+def _nothing_drawn_before() -> None:
+    """Rows of two tests may have the same numbers; what was drawn of one is not shown by the other."""
+    from django.core.cache import caches  # settings are known only once a test runs
+
+    caches["figures"].clear()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[SKIPPED] = []
     config.addinivalue_line("markers", "needs(program, how): a program that the test starts, and how to install it")

@@ -55,8 +55,14 @@ async function start() {
 document.addEventListener("hr:theme", () => drawAll("react"));
 document.addEventListener("click", (event) => {
   const pick = event.target.closest("[data-show-fig]");
-  if (!pick) return;
-  for (const button of pick.parentElement.children) button.setAttribute("aria-pressed", String(button === pick));
+  if (!pick || !html.dataset.drawn) return;   // a link goes where it leads
+  event.preventDefault();
+  for (const other of pick.parentElement.children) {
+    other.toggleAttribute("aria-current", false);
+    if (other.dataset.panel) document.getElementById(other.dataset.panel).hidden = other !== pick;
+  }
+  pick.setAttribute("aria-current", "true");
+  history.replaceState(null, "", pick.href);
   const box = document.getElementById(pick.dataset.for);
   box.dataset.fig = pick.dataset.showFig;
   if (pick.dataset.label) box.setAttribute("aria-label", pick.dataset.label);

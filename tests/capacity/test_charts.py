@@ -26,6 +26,16 @@ def trade(grid: Grid) -> dict[str, Any]:
     return found
 
 
+def bars_of(figure: dict[str, Any]) -> dict[str, tuple[float, str]]:
+    """Setting -> peak memory in GiB and hatch, over the traces of both colours."""
+    found = {}
+    for trace in figure["data"]:
+        if trace["type"] == "bar":
+            shapes = trace["marker"]["pattern"]["shape"]
+            found |= {name: (size, shape) for name, size, shape in zip(trace["y"], trace["x"], shapes, strict=True)}
+    return found
+
+
 def named(figure: dict[str, Any], name: str) -> dict[str, Any]:
     found: dict[str, Any] = next(trace for trace in figure["data"] if trace.get("name") == name)
     return found
@@ -57,7 +67,8 @@ def test_hardware_room_power_and_date_stand_on_the_figure_and_simulated_is_said(
 
 
 def test_a_setting_that_was_not_measured_has_no_point_and_no_bar_and_is_named() -> None:
-    grid = stored.measure(grid_with(), settings=[1, 2])
+    rss = [made.gauge("runtime_rss_bytes", made.GIB)]
+    grid = stored.measure(grid_with(), lambda cell: stored.summary_of(cell, gauges=rss), settings=[1, 2])
     figure = trade(grid)
     assert [data[0] for data in named(figure, "Successful requests")["customdata"]] == [1, 2]
     words = [note["text"] for note in figure["layout"]["annotations"]]
@@ -84,8 +95,7 @@ def test_indicative_points_are_hollow_and_their_bars_hatched() -> None:
     )
     figure = trade(grid)
     assert named(figure, "Successful requests")["marker"]["color"] == ["var(--surface)", "var(--k-median)"]
-    bars = next(trace for trace in figure["data"] if trace["type"] == "bar")
-    assert bars["marker"]["pattern"]["shape"] == ["/", ""]
+    assert {name: shape for name, (_, shape) in bars_of(figure).items()} == {"1": "/", "2": ""}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +103,6 @@ def test_indicative_points_are_hollow_and_their_bars_hatched() -> None:
     [
         (["vram_used_bytes", "vram_total_bytes"], "A card", "Peak VRAM (GiB)"),
         (["runtime_rss_bytes"], "", "Peak host RAM of the runtime (GiB)"),
-        ([], "", "Peak memory (GiB)"),
     ],
 )
 def test_memory_says_whose_it_is(gauges: list[str], gpu: str, title: str) -> None:
@@ -101,11 +110,18 @@ def test_memory_says_whose_it_is(gauges: list[str], gpu: str, title: str) -> Non
     read = [made.gauge(name, made.GIB * (4 if "total" in name else 2)) for name in gauges]
     grid = stored.measure(grid_with(runtime=runtime), lambda cell: stored.summary_of(cell, gauges=read))
     figure = trade(grid)
-    bars = next(trace for trace in figure["data"] if trace["type"] == "bar")
     assert figure["layout"]["xaxis2"]["title"]["text"] == title
-    assert bars["x"] == ([2.0] * 4 if gauges else [])
+    assert {name: size for name, (size, _) in bars_of(figure).items()} == dict.fromkeys("1248", 2.0)
     limits = [shape for shape in figure["layout"]["shapes"] if shape["xref"] == "x2"]
     assert [shape["x0"] for shape in limits] == ([pytest.approx(4 * 0.92)] if "vram_used_bytes" in gauges else [])
+
+
+def test_memory_that_nothing_reported_is_left_out_in_words() -> None:
+    grid = stored.measure(grid_with(), lambda cell: stored.summary_of(cell, gauges=[]))
+    figure = trade(grid)
+    assert "xaxis2" not in figure["layout"]
+    assert bars_of(figure) == {}
+    assert "Peak memory is not drawn: nothing reported it." in charts.trade_off_caption(result_of(grid))
 
 
 def test_every_class_has_its_own_figure_with_its_objective_and_n() -> None:
@@ -119,8 +135,8 @@ def test_every_class_has_its_own_figure_with_its_objective_and_n() -> None:
 
 
 def test_axes_start_at_zero_and_no_colour_is_written_out() -> None:
-    grid = stored.measure(grid_with())
-    figure = trade(grid)
+    rss = [made.gauge("runtime_rss_bytes", made.GIB)]
+    figure = trade(stored.measure(grid_with(), lambda cell: stored.summary_of(cell, gauges=rss)))
     layout = figure["layout"]
     assert [layout[axis]["range"][0] for axis in ("xaxis", "yaxis", "xaxis2")] == [0, 0, 0]
     assert "#" not in json.dumps(figure)

@@ -43,8 +43,8 @@ def test_the_first_heading_is_the_finding_and_the_recommended_number_stands_larg
     assert "<h1>4 requests in flight give the most useful work inside the limits</h1>" in html
     assert '<span class="hr-pickno">4</span>' in html
     assert "Why not 8" in html
-    assert 'id="fig-trade"' in html
-    assert 'id="fig-class-3"' in html
+    assert 'id="fig-trade-off"' in html
+    assert 'id="fig-latency-3"' in html
     assert "This is not a number of users." in html
 
 
@@ -62,12 +62,12 @@ def test_each_state_says_what_it_is_and_offers_the_next_step_to_who_may_take_it(
     assert "This grid is a draft" in page(grid)
     assert authorise in page(grid, Role.HOST_OWNER)
     assert authorise not in page(grid, Role.OPERATOR)
-    assert "fig-trade" not in page(grid)
+    assert "fig-trade-off" not in page(grid)
     stored.measure(grid, settings=[1, 2])
     html = page(grid)
     assert "6 of 12 cells are measured" in html
     assert reverse("grid-live", args=[grid.pk]) in html
-    assert 'id="fig-trade"' in html
+    assert 'id="fig-trade-off"' in html
     assert reverse("grid-propose", args=[grid.pk]) not in page(grid, Role.OPERATOR)
 
 
@@ -87,6 +87,8 @@ def test_a_grid_that_stopped_before_any_cell_promises_nothing_and_leads_to_where
     grid.cells.update(status="not_run", reason="The client is not true enough; then go on.")
     Grid.objects.filter(pk=grid.pk).update(status="stopped", stop_reason="The client is not true enough; then go on.")
     html = page(grid)
+    assert "<h1>Stopped before anything was measured</h1>" in html
+    assert "Nothing is measured yet" not in html
     assert "Stopped: The client is not true enough; then go on.</b> 0 of 12 cells" in html
     assert ("The grid stopped before any cell was measured." in html, "as it comes" in html) == (True, False)
     assert "That is a result too" not in html
@@ -102,7 +104,7 @@ def test_without_successes_no_setting_is_recommended_and_that_itself_can_be_prop
     assert "Propose this result" in html
     assert "0.0 successful requests a minute" in html
     assert "No point can be drawn" in html
-    assert "fig-trade" not in html
+    assert "fig-trade-off" not in html
 
 
 def test_a_small_sample_says_indicative_and_what_it_needs() -> None:
