@@ -204,7 +204,7 @@ def _rollback_words(facts: GridFacts, choice: Choice, verdict: Verdict) -> str:
     if row is None:
         return "No lower setting was measured and safe, so there is no measured rollback."
     rate = "" if row.good.value is None else f", measured at {row.good.value:.1f} successful requests a minute"
-    return f"Rollback is {row.setting} requests in flight{rate}."
+    return f"Rollback is {row.setting} request{'s' * (row.setting != 1)} in flight{rate}."
 
 
 def _tail(cells: Sequence[CellFact], limit: doc.Limit) -> doc.Tail:

@@ -83,9 +83,7 @@ def confirmed(facts: GridFacts, loop: Loop, limits: Sequence[doc.Limit]) -> doc.
         n=refused.n,
         successful_per_minute=doc.Rate(value=found.good.value, lower=found.good.lower, upper=found.good.upper),
         all_per_minute=_completed(summaries),
-        refused=doc.Share(
-            hits=found.refused.hits, n=found.refused.n, lower=found.refused.lower, upper=found.refused.upper
-        ),
+        refused=_share(refused),
         accepted=_share(accepted),
         claims=tuple(_claim(found.claims, limit) for limit in limits),
         peak_vram_bytes=vram(_memory(facts, loop)),

@@ -120,7 +120,7 @@ def _frame(x: Axis, y: Axis, say: Sentences) -> list[str]:
     parts = []
     for tick in y.ticks():
         parts.append(svg.line(x.start, y.at(tick), x.end, y.at(tick), GRID, 0.5))
-        parts.append(svg.text(x.start - 6, y.at(tick) + 2.8, f"{tick:g}", anchor="end", colour=SOFT))
+        parts.append(svg.text(x.start - 6, y.at(tick) + 2.8, f"{round(tick, 6):,g}", anchor="end", colour=SOFT))
     for tick in x.ticks():
         words = f"{tick:.2f}" if x.step < 1 else f"{tick:g}"
         parts.append(svg.line(x.at(tick), y.start, x.at(tick), y.start + 3, LINE, 0.75))

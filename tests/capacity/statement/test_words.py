@@ -29,7 +29,7 @@ def lead(doc: Document) -> str:
 def test_the_result_sentence_says_the_rate_at_the_setting() -> None:
     assert result_sentence(document()) == (
         "With four active sequences this configuration finished 57.5 requests a minute inside all three latency "
-        "objectives (95 % CI 55.8 to 59.3), for the request mix below."
+        "objectives (95 % CI 55.8 to 59.3), for the request mix below."
     )
     assert [span.text for span in page(document()).lead if span.strong] == ["57.5 requests a minute"]
 
