@@ -37,6 +37,17 @@ def no_users_claim(text: str) -> None:
         raise forms.ValidationError(refusal, code="users_claim")
 
 
+SAID = ("name", "slug", "notes", "reason", "place", "cpu", "gpu", "model_name", "runtime_version")
+"""Texts of a registry row that a page, a report or a statement repeats."""
+
+
+def refuse_users_claims(form: forms.BaseForm, *names: str) -> None:
+    """Lets none of these fields claim a number of users. Fields that are not there are left out."""
+    for name in names:
+        if name in form.fields:
+            form.fields[name].validators.append(no_users_claim)
+
+
 def lay_out(form: forms.BaseForm, **spans: str) -> None:
     """Widths for the field template: h half a row, t a third, q a quarter. Fields that are not there are left out."""
     for name, span in spans.items():
@@ -130,8 +141,7 @@ class SlugMixin(forms.Form):
             del self.fields["slug"]
         else:
             del self.fields["reason"]
-        for name in ("name", "notes"):
-            self.fields[name].validators.append(no_users_claim)
+        refuse_users_claims(self, *SAID)
         if "notes" in self.fields:
             self.fields["notes"].widget.attrs["rows"] = 2
 

@@ -12,6 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from benchmarks.engine.plan import Distribution, Fixed, Lognormal, Normal, Quantiles, Uniform
+from benchmarks.forms import no_users_claim
 from benchmarks.imports.presets import Preset, classes_of
 from benchmarks.records import lengths
 from benchmarks.registry import ClassValues
@@ -142,6 +143,7 @@ class LengthClassForm(forms.Form):
             "invalid": _("Only letters, digits, - and _, such as short."),
             "required": _("Give the class a name, such as short, or take it out."),
         },
+        validators=[no_users_claim],
     )
     weight = forms.FloatField(
         label=_("Share of requests, %"),

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from benchmarks.drafts import RoomConditions
-from benchmarks.forms import no_users_claim
+from benchmarks.forms import lay_out, no_users_claim, units
 from benchmarks.models import Conditions, Grid
 from benchmarks.queries import most_in_flight
 from benchmarks.runs import HOW, Ceilings
@@ -42,11 +42,9 @@ class AuthorizeForm(forms.Form):
     max_tokens = forms.IntegerField(label=_("Tokens in all, at most"), min_value=1, max_value=10**12)
     max_minutes = forms.FloatField(label=_("Minutes of load, at most"), min_value=0.1, max_value=100_000)
     max_temperature_c = forms.FloatField(
-        label=_("GPU temperature, at most, °C"), required=False, min_value=30, max_value=120
+        label=_("GPU temperature, at most"), required=False, min_value=30, max_value=120
     )
-    max_power_w = forms.FloatField(
-        label=_("GPU board power, at most, W"), required=False, min_value=1, max_value=100_000
-    )
+    max_power_w = forms.FloatField(label=_("GPU board power, at most"), required=False, min_value=1, max_value=100_000)
     password = forms.CharField(
         label=_("Your password"),
         strip=False,
@@ -57,6 +55,11 @@ class AuthorizeForm(forms.Form):
     def __init__(self, *args: Any, grid: Grid, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.grid = grid
+        units(self, max_minutes="min", max_temperature_c="°C", max_power_w="W")
+        lay_out(
+            self, valid_from="h", valid_until="h", max_concurrency="h", max_minutes="h", max_requests="h", max_tokens="h",
+            max_temperature_c="h", max_power_w="h",
+        )  # fmt: skip
 
     def clean_max_concurrency(self) -> int:
         value: int = self.cleaned_data["max_concurrency"]
@@ -96,7 +99,7 @@ class StopForm(forms.Form):
 
 
 class RevokeForm(forms.Form):
-    reason = forms.CharField(label=_("Why"), max_length=200, required=False)
+    reason = forms.CharField(label=_("Why"), max_length=200, required=False, validators=[no_users_claim])
 
 
 class ConditionsForm(ConditionsModelForm):

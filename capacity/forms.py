@@ -12,7 +12,7 @@ from django.utils.text import slugify
 from django.utils.translation import gettext_lazy as _
 
 from benchmarks.drafts import MIXED
-from benchmarks.forms import lay_out, no_users_claim, units
+from benchmarks.forms import lay_out, no_users_claim, refuse_users_claims, units
 from benchmarks.models import Runtime, Team, Workload
 from benchmarks.records.mode_words import WORDS
 from benchmarks.records.modes import Mode
@@ -65,7 +65,11 @@ class ObjectiveForm(ObjectiveModelForm):
         help_text=_("Used in addresses. Made from the name when left empty."),
     )
     reason = forms.CharField(
-        label=_("Why this change"), max_length=300, required=False, help_text=_("Kept in the history.")
+        label=_("Why this change"),
+        max_length=300,
+        required=False,
+        validators=[no_users_claim],
+        help_text=_("Kept in the history."),
     )
     percentile = PercentileField(
         label=_("Percentile"), help_text=_("95: of 100 requests of a class, 95 keep its limits."), initial="95"
@@ -104,8 +108,7 @@ class ObjectiveForm(ObjectiveModelForm):
         super().__init__(*args, **kwargs)
         self.team = team
         del self.fields["reason" if self.instance.pk is None else "slug"]
-        for name in ("name", "notes"):
-            self.fields[name].validators.append(no_users_claim)
+        refuse_users_claims(self, "name", "notes", "slug")
         self.fields["notes"].widget.attrs["rows"] = 2
         units(self, max_temperature_c="°C", max_power_w="W")
         lay_out(
@@ -257,7 +260,7 @@ class GridForm(ConditionFields):
         self.fields["class_names"].choices = [(n, _("mixed, all classes") if n == MIXED else n) for n in names]  # type: ignore[attr-defined]
         units(self, window_s="s", warmup_s="s", ambient_c="°C")
         lay_out(
-            self, runtime="h",  repeats="t", window_s="t", warmup_s="t", room="t", ambient_c="t",
+            self, repeats="t", window_s="t", warmup_s="t", room="t", ambient_c="t",
             ambient_source="t", other_loads="h", ups_on_battery="h", other_settings="h",
         )  # fmt: skip
         for name in ("class_names", "setting_values", "power_source", "on_guard"):
