@@ -15,8 +15,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from benchmarks import drafts, offered, plans, probe_tables, queries, runs, surroundings, tasks
 from benchmarks.access import AUTHORIZE, EVERYONE, OPERATE, allow, confirmed_by_password, person, posted
-from benchmarks.models import Authorization, Conditions, Grid
-from benchmarks.permits import in_force
+from benchmarks.facts import worker_state
+from benchmarks.models import Authorization, Conditions, Grid, Membership, Role
+from benchmarks.permits import in_force, used
 from benchmarks.records import modes, probes
 from benchmarks.records.modes import Mode
 from benchmarks.run_forms import (
@@ -60,6 +61,9 @@ def grid_authorize(request: HttpRequest, pk: int) -> HttpResponse:
         "limits": queries.limits_of(grid),
         "classes": grid.workload.classes.all(),
         "conditions": grid.conditions.all(),
+        "owners": _owners(grid),
+        "asked": _offered(grid),
+        "worker": worker_state(grid.hardware),
     }
     return render(request, "benchmarks/grid_authorize.html", context, status=422 if form.errors else 200)
 
@@ -116,6 +120,7 @@ def _leaves(request: HttpRequest) -> QuerySet[Authorization]:
 def authorization_detail(request: HttpRequest, pk: int) -> HttpResponse:
     leave = get_object_or_404(_leaves(request), pk=pk)
     context = {"leave": leave, "in_force": in_force(leave, timezone.now()), "now": timezone.now(), "form": RevokeForm()}
+    context |= {"used": used(leave)}
     return render(request, "benchmarks/authorization_detail.html", context)
 
 
@@ -147,6 +152,12 @@ def _authorized(request: HttpRequest, grid: Grid, form: AuthorizeForm) -> bool:
     tasks.ring_bell(grid.hardware.slug)
     messages.success(request, "Authorised. A worker of this host begins when the time has come.")
     return True
+
+
+def _owners(grid: Grid) -> list[str]:
+    """Who may authorise this grid: host owners of its team who did not draw it."""
+    owners = Membership.objects.filter(team_id=grid.team_id, role=Role.HOST_OWNER).exclude(user_id=grid.drawn_by_id)
+    return list(owners.order_by("user__username").values_list("user__username", flat=True))
 
 
 def _offered(grid: Grid) -> dict[str, object]:

@@ -186,6 +186,20 @@ def _what_is_left(grid: Grid, leave: Authorization, at: datetime) -> Permit | Re
     return Permit(leave, requests_left, tokens_left, min(minutes_left * 60, (leave.valid_until - at).total_seconds()))
 
 
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What has been sent under an authorisation so far, interrupted attempts included."""
+
+    requests: int
+    tokens: int
+    minutes: float
+
+
+def used(leave: Authorization) -> Used:
+    requests, tokens = _spent(leave.grid, leave)
+    return Used(requests, tokens, _minutes_used(leave))
+
+
 def _spent(grid: Grid, leave: Authorization) -> tuple[int, int]:
     """Requests and tokens of every attempt since the authorisation, interrupted ones included; also of one that began before
     it by a host's clock that is slow."""
