@@ -76,7 +76,7 @@ def _compile(source: bytes, inputs: dict[str, str]) -> bytes:
 def qr_svg(address: str) -> str:
     """The address as a QR code in SVG."""
     out = io.BytesIO()
-    segno.make(address, error="m", micro=False).save(out, kind="svg", border=1, xmldecl=False, scale=2)
+    segno.make(address, error="m", micro=False).save(out, kind="svg", border=1, xmldecl=False, omitsize=True)
     return out.getvalue().decode()
 
 

@@ -9,8 +9,19 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from capacity.statement.document import Document, EvidenceCell, Fact, NoSafeSetting, Rate, Tail, manifest_digest
-from tests.capacity.statement.documents import ISSUED, NONE_SAFE, document, evidence, rows
+from capacity.statement.document import (
+    Claim,
+    Control,
+    Document,
+    EvidenceCell,
+    Fact,
+    Finding,
+    NoSafeSetting,
+    Rate,
+    Tail,
+    manifest_digest,
+)
+from tests.capacity.statement.documents import ISSUED, NONE_SAFE, confirmed, document, evidence, rows
 
 IMPOSSIBLE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("A statement number looks like", {"number": "14"}),
@@ -41,6 +52,11 @@ IMPOSSIBLE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("A result without a safe setting states none", {"grade": "no safe setting found"}),
     ("A complete result has a setting", {"chosen": None, "grade": "complete"}),
     ("not a number of users", {"chosen": None, "no_safe_setting": NoSafeSetting(reasons=("Too slow for 8 users.",))}),
+    ("rate that the open loop confirmed", {"confirmed": confirmed()}),
+    ("one claim for each limit", {"classes": 2, "confirmed": confirmed()}),
+    ("A confirmation is of the stated setting", {"chosen": None, "confirmed": confirmed()}),
+    ("not a number of users", {"controls": (Control(title="Queue cap", value="8", words="Enough for 40 users."),)}),
+    ("not a number of users", {"diagnosis": (Finding(title="x", found="found", evidence=("It supports 40 users.",)),)}),
     ("The audit head", {"audit_head": "F" * 64}),
     ("without a final slash", {"verify_base_url": "https://headroom.example/v/"}),
 )
@@ -94,3 +110,24 @@ def test_an_evidence_digest_is_a_sha256(digest: str) -> None:
 def test_the_manifest_digest_follows_every_cell() -> None:
     cells = evidence()
     assert len({manifest_digest(cells[:count]) for count in range(len(cells) + 1)}) == len(cells) + 1
+
+
+@pytest.mark.parametrize(
+    ("sentence", "changes"),
+    [
+        ("keeps every limit that it claims", {"claims": (Claim(n=9, value_s=9.0, holds=False),)}),
+        ("keeps every limit that it claims", {"claims": (Claim(n=0, value_s=None, state="not recorded"),)}),
+        ("Somebody authorised", {"authorised": ()}),
+        ("has a rate and a queue cap", {"rate_per_minute": 0.0}),
+        ("carries its offset", {"started_at": ISSUED.replace(tzinfo=None)}),
+    ],
+)
+def test_a_confirmation_that_contradicts_itself_is_refused(sentence: str, changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        replace(confirmed(), **changes)
+
+
+@pytest.mark.parametrize("wrong", [{"value_s": None}, {"value_s": float("inf")}, {"value_s": 1.0, "bound_s": -1.0}])
+def test_a_claim_has_real_times(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"exactly when|finite"):
+        Claim(n=1, **wrong)

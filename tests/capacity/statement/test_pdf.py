@@ -18,9 +18,7 @@ from capacity.statement.figures import charts_svg
 from capacity.statement.issue import SignedStatement, issue
 from capacity.statement.keys import Keyring, KeySet
 from capacity.statement.verify import verify
-from tests.capacity.statement.documents import DURING, SIGNATURES, TESTED, document
-
-LONG = "Wolfeschlegelsteinhausenbergerdorff-und_Verwaltungsmodernisierung"
+from tests.capacity.statement.documents import DURING, LONG, PAGES, SIGNATURES, TESTED, document
 
 
 def annex_page(data: bytes) -> int:
@@ -58,6 +56,11 @@ def test_it_declares_pdf_a_and_pdf_ua(signed: SignedStatement) -> None:
 def test_page_one_holds_one_to_six_settings_of_one_to_four_classes(settings: int, classes: int) -> None:
     made = document(settings=settings, classes=classes, simulated=True)
     assert annex_page(pdf.render(made, envelope=b"{}")) == 2
+
+
+@pytest.mark.parametrize("name", list(PAGES))
+def test_page_one_holds_every_kind_of_statement(name: str) -> None:
+    assert annex_page(pdf.render(PAGES[name](), envelope=b"{}")) == 2
 
 
 def test_long_names_stay_on_page_one_and_inside_it() -> None:
