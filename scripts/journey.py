@@ -18,6 +18,7 @@ from scripts.pages import Form, Page, PageError, Visitor
 
 Row = dict[str, str | float | int | bool | None]
 FINISHED = {"measured", "stopped", "not_run"}
+LEAST_PAUSE_S, MOST_PAUSE_S, PAUSES = 2.0, 10.0, 10.0
 
 
 class JourneyError(Exception):
@@ -218,7 +219,8 @@ class Journey:
         return {name: values[0] for name, values in form.fields.items() if values}
 
     def draw_confirmation(self, grid: int, *, runtime: str, rate_per_min: int, window_s: float, repeats: int) -> int:
-        """An open loop of the mix at this rate, through the proposed queue cap; returns its grid's number."""
+        """An open loop of the mix at this rate, through the proposed queue cap, under the conditions of every other grid
+        here; returns its grid's number."""
         operator = self.as_("operator")
         page = operator.get(f"/grids/{grid}/confirm/")
         values: dict[str, str | list[str]] = {
@@ -226,6 +228,9 @@ class Journey:
             "rate_per_min": str(rate_per_min),
             "window_s": f"{window_s:g}",
             "repeats": str(repeats),
+            "power_source": "grid",
+            "ambient_c": "22",
+            "ambient_source": "hand",
         }
         page = operator.send(page, values, extra={"action": "draw"})
         found = re.match(r"/grids/(\d+)/", page.path)
@@ -251,15 +256,22 @@ class Journey:
 
     def states(self, grid: int) -> list[str]:
         """Of every cell of load and every behaviour probe."""
-        probes = json.loads(self.as_("operator").download(f"/grids/{grid}/behaviour.json"))["rows"]
-        found = {row["cell"]: str(row["status"]) for row in [*self.cells(grid), *probes]}
-        return list(found.values())
+        return [*self._states(grid, "cells"), *self._states(grid, "behaviour")]
 
-    def wait(self, grid: int, *, within_s: float, tick: Callable[[int, int, float], None]) -> list[Row]:
-        """Until every cell and every behaviour probe has ended; `tick` gets finished ones, all of them and seconds so far."""
+    def _states(self, grid: int, table: str) -> list[str]:
+        rows: list[Row] = json.loads(self.as_("operator").download(f"/grids/{grid}/{table}.json"))["rows"]
+        return list({row["cell"]: str(row["status"]) for row in rows}.values())
+
+    def wait(
+        self, grid: int, *, within_s: float, tick: Callable[[int, int, float], None], load_only: bool = False
+    ) -> list[Row]:
+        """Until every cell and every behaviour probe has ended, or with `load_only` every cell; `tick` gets finished ones,
+        all of them and seconds so far. Each look has the whole grid judged, so the next one waits for many times as long
+        as it took: what is measured shares its cores with the web server."""
         started = time.monotonic()
         while True:
-            states = self.states(grid)
+            asked = time.monotonic()
+            states = self._states(grid, "cells") if load_only else self.states(grid)
             done = sum(status in FINISHED for status in states)
             elapsed = time.monotonic() - started
             tick(done, len(states), elapsed)
@@ -269,7 +281,13 @@ class Journey:
                 raise JourneyError(
                     f"grid {grid} has only {done} of {len(states)} cells after {within_s:.0f} s: see the worker's log"
                 )
-            time.sleep(2.0)
+            time.sleep(min(MOST_PAUSE_S, max(LEAST_PAUSE_S, PAUSES * (time.monotonic() - asked))))
+
+    def stop(self, grid: int) -> None:
+        """As the operator: what is in flight ends at once, and what has not run does not."""
+        operator = self.as_("operator")
+        operator.send(operator.get(f"/grids/{grid}/live/"), {"how": "cancel"}, action="/stop/")
+        self.say(f"grid {grid} stopped by operator: what it measured is kept")
 
     # --- decisions --------------------------------------------------------------------------------------------------
 
@@ -286,7 +304,12 @@ class Journey:
     def finding(self, grid: int) -> str:
         """What the propose page says, without its frame."""
         words = self.as_("operator").get(f"/grids/{grid}/propose/").words()
-        return words[words.find("safe setting") :][:300]
+        return words[max(0, words.find("safe setting")) :][:300]
+
+    def rubric(self, grid: int) -> dict[str, Row]:
+        """The criteria of the grid's grade by their keys, as the page's own JSON download has them."""
+        rows: list[Row] = json.loads(self.as_("operator").download(f"/grids/{grid}/rubric.json"))["rows"]
+        return {str(row["key"]): row for row in rows if row["part"] == "criterion"}
 
     def propose(self, grid: int) -> int:
         """The recommended setting, with the page's own words as the reason; returns the choice's number."""
