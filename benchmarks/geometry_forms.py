@@ -14,6 +14,7 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from benchmarks.imports.corpora import corpus_fault
 from benchmarks.memory import reading
 from benchmarks.memory.geometry import Geometry, UnknownGeometryError, as_json, from_json
 from benchmarks.memory.prediction import GIB
@@ -106,6 +107,9 @@ class GeometryFields(forms.Form):
                 )
                 % {"value": reading.MOST_BYTES // _MIB},
             )
+            return False
+        if fault := corpus_fault(content):
+            self.add_error(field, fault)
             return False
         try:
             found: Geometry = reading.geometry_of(content)

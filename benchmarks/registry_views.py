@@ -15,9 +15,11 @@ from benchmarks.access import EVERYONE, OPERATE, REGISTER_HOST, allow, person, p
 from benchmarks.endpoint_views import endpoint_check, endpoint_check_detail, prefilled
 from benchmarks.facts import declared_beside_probed, worker_state
 from benchmarks.forms import HardwareForm, RuntimeForm
+from benchmarks.memory.reading import MOST_BYTES
 from benchmarks.models import Hardware, Runtime, RuntimeKind, Workload
 from benchmarks.offered import launch_warnings
 from benchmarks.runtimes import terms
+from benchmarks.uploads import takes
 from benchmarks.workload_views import workload_detail, workload_edit, workload_import, workload_new
 
 __all__ = [
@@ -95,6 +97,7 @@ def hardware_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @allow(OPERATE)
+@takes(2 * MOST_BYTES)
 def runtime_new(request: HttpRequest) -> HttpResponse:
     who = person(request)
     if request.method == "POST":
@@ -133,6 +136,7 @@ def runtime_detail(request: HttpRequest, slug: str, version: int) -> HttpRespons
 
 
 @allow(OPERATE)
+@takes(2 * MOST_BYTES)
 def runtime_edit(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     who = person(request)
     runtime = _runtime(request, slug, version)

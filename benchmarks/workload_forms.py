@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.utils.text import format_lazy
+from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -131,7 +132,15 @@ class TraceForm(forms.Form):
             _("CSV, or one JSON object per line; gzip is unpacked. At most {most} MB."), most=MOST_BYTES // 1_000_000
         ),
         error_messages={"required": _("Choose the file of the trace."), "empty": _("The file is empty.")},
-        widget=forms.FileInput(attrs={"accept": ".csv,.tsv,.txt,.jsonl,.json,.gz"}),
+        widget=forms.FileInput(
+            attrs={
+                "accept": ".csv,.tsv,.txt,.jsonl,.json,.gz",
+                "data-most-bytes": str(MOST_BYTES),
+                "data-too-large": format_lazy(
+                    _("At most {most} MB are read. Cut the file to its first lines."), most=MOST_BYTES // 1_000_000
+                ),
+            }
+        ),
     )
     prompt_column = forms.CharField(label=_("Prompt tokens"), max_length=80, required=False)
     output_column = forms.CharField(label=_("Answer tokens"), max_length=80, required=False)

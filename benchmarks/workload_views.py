@@ -13,6 +13,7 @@ from benchmarks import registry
 from benchmarks.access import EVERYONE, OPERATE, allow, person, posted
 from benchmarks.imports.preset_table import PRESETS, preset_called
 from benchmarks.imports.presets import Preset
+from benchmarks.imports.trace_text import MOST_BYTES
 from benchmarks.lengths_forms import (
     DEFAULT_CLASSES,
     BaseLengthClassFormSet,
@@ -23,8 +24,9 @@ from benchmarks.lengths_forms import (
     with_one_more_class,
 )
 from benchmarks.models import Workload
-from benchmarks.records import lengths, linter
+from benchmarks.records import length_shapes, lengths, linter
 from benchmarks.records.trace_drafts import TraceDraft, notes_text, source_line
+from benchmarks.uploads import takes
 from benchmarks.workload_forms import TraceForm, WorkloadForm, arrivals_as_text
 
 UNPROCESSABLE = 422
@@ -50,6 +52,7 @@ def workload_new(request: HttpRequest) -> HttpResponse:
 
 
 @allow(OPERATE)
+@takes(2 * MOST_BYTES)
 def workload_import(request: HttpRequest) -> HttpResponse:
     """A trace file, read and shown as the form of a workload; nothing is kept before that form is sent."""
     form = TraceForm(posted(request), request.FILES or None)
@@ -73,6 +76,8 @@ def workload_detail(request: HttpRequest, slug: str, version: int) -> HttpRespon
         "newest": versions[0],
         "in_use": registry.workload_in_use(workload),
         "classes": class_rows(classes),
+        "picture": length_shapes.picture_of(classes),
+        "quantile_names": [f"p{share * 100:g}" for share in length_shapes.SHARES],
         "paired": any(c.pairs for c in classes),
         "warnings": linter.warnings_about(_sent(workload, classes), _contexts(workload)),
         "grids": workload.grids.select_related("runtime")[:10],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, FloatField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -38,11 +40,12 @@ STANDING = (
 def judged_grids(team_id: int) -> QuerySet[Grid]:
     """Grids with the newest choice of each: what was proposed, its grade and how it was decided."""
     newest = Choice.objects.filter(grid=OuterRef("pk")).order_by("-pk")
+    rate = Cast(KeyTextTransform("good_per_min", "verdict"), FloatField())
     return grids_of(team_id).annotate(
         setting=Subquery(newest.values("setting")[:1]),
         grade=Subquery(newest.values("grade")[:1]),
         choice_status=Subquery(newest.values("status")[:1]),
-        good_per_min=Subquery(newest.values("verdict__good_per_min")[:1]),
+        good_per_min=Subquery(newest.annotate(rate=rate).values("rate")[:1], output_field=FloatField()),
         choice_id=Subquery(newest.values("pk")[:1]),
     )
 

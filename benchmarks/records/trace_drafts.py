@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from benchmarks.engine.plan import Quantiles
 from benchmarks.imports import classes as traced
 from benchmarks.imports.classes import TracedClass
+from benchmarks.imports.corpora import corpus_fault
 from benchmarks.imports.servegen import Densities, RateProfile
 from benchmarks.imports.trace_facts import Facts, facts_of, made_up, warnings_about
 from benchmarks.imports.trace_layouts import Columns
@@ -38,7 +39,7 @@ class TraceDraft:
 
 def draft_of(data: bytes, said: Columns = NO_COLUMNS) -> TraceDraft:
     """Raises TraceRefused with a sentence for the person who gave the file."""
-    found = read_trace(data, said)
+    found = _read(data, said)
     sha256 = hashlib.sha256(data).hexdigest()
     if isinstance(found, RateProfile):
         raise TraceRefused(
@@ -60,6 +61,16 @@ def draft_of(data: bytes, said: Columns = NO_COLUMNS) -> TraceDraft:
         notes=found.notes,
         warnings=(*warnings_about(found, facts), *_undeclared(found.prefix_reuse)),
     )
+
+
+def _read(data: bytes, said: Columns) -> Trace | Densities | RateProfile:
+    """A corpus is refused as what it is, whichever rule of the layout it broke first."""
+    try:
+        return read_trace(data, said)
+    except TraceRefused as refused:
+        if "Only synthetic" not in str(refused) and (fault := corpus_fault(data)):
+            raise TraceRefused(fault) from refused
+        raise
 
 
 def source_line(draft: TraceDraft) -> str:

@@ -48,6 +48,15 @@ document.addEventListener("keydown", (event) => {
 // A dialog with an error in its form is rendered with data-open-now, so the person sees it again.
 for (const dialog of document.querySelectorAll("dialog[data-open-now]")) dialog.showModal();
 
+// A file that is larger than its page takes is told before it is sent, so that nothing typed beside it is lost.
+document.addEventListener("change", (event) => {
+  const field = event.target.closest?.("input[type=file][data-most-bytes]");
+  if (!field) return;
+  const most = Number(field.dataset.mostBytes), file = field.files[0];
+  field.setCustomValidity(file && file.size > most ? field.dataset.tooLarge : "");
+  if (file && file.size > most) field.reportValidity();
+});
+
 // Live pages: an element with data-live polls; its last answer (200 or 304) resets the clock, silence marks it stale.
 // A hidden tab, or a server that answered 429, is asked only every ten seconds.
 const SLOW_EVERY_MS = 10000;

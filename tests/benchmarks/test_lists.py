@@ -346,6 +346,25 @@ def test_only_what_has_something_measured_can_be_ticked(client: Client, viewer: 
     assert (text.count("data-pick"), f'value="{measured.pk}" form="tray"' in text) == (1, True)
 
 
+def test_a_grid_shows_what_was_proposed_of_it_and_is_found_by_its_grade(
+    client: Client, viewer: User, team: Team
+) -> None:
+    grid = _measured(team, name="Proposed")
+    proposer = make_user(team, Role.OPERATOR)
+    make_choice(grid, proposer, setting=4, grade="needs revision", verdict={"good_per_min": 31.25})
+    make_choice(_measured(team), proposer, setting=None, grade="no safe setting found", verdict={"good_per_min": None})
+    [row] = rows(client, "grid-list", band="needs revision")
+    assert [row[name] for name in ("setting", "grade", "decision", "good_per_min")] == [
+        4,
+        "needs revision",
+        "proposed",
+        31.25,
+    ]
+    text = shown(client, "grid-list", sort="-rate")
+    assert ("4 in flight" in text, "31.2" in text, "No safe setting" in text) == (True, True, True)
+    assert [found["setting"] for found in rows(client, "grid-list", sort="-rate")] == [4, None]
+
+
 # --- registry --------------------------------------------------------------------------------------------------------
 
 
