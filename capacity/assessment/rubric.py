@@ -208,7 +208,7 @@ def _all_told(found: Criterion, chosen: SettingRow, confirmed: Confirmation | No
             answer=Answer.NOT_REPORTED,
             reason=f"Nobody could tell, and nothing stands in for it: {names}. {silent[0].evidence}",
             next_cell=silent[0].remedy or "Measure the setting again with what the check asks for.",
-            cells=silent[0].cells or chosen.cells,
+            cells=(silent[0].cells if silent[0] in asked else ()) or chosen.cells,
         )
     instead = "".join(
         f" For {_small(check.title)} stands in: {check.substitute}" for check in asked if check.substitute
@@ -254,7 +254,6 @@ def _conditions(facts: GridFacts, confirmed: Confirmation | None) -> Criterion:
             reason=f"Room and power of grid {confirmed.grid_id}, which confirms the setting, are not recorded both before "
             "and after.",
             next_cell=f"Record the conditions on the page of grid {confirmed.grid_id}, before and after.",
-            cells=confirmed.cells,
         )
     return replace(found, reason="Room and power are recorded, and nothing changed while it ran.")
 
@@ -276,12 +275,13 @@ def _confirmed(confirmed: Confirmation | None) -> Criterion:
 
 
 def _cap(confirmed: Confirmation | None) -> Criterion:
-    """That nobody was refused proves no bound: a cap that was not in force would look the same."""
+    """That nobody was refused proves no bound: a cap that was not in force would look the same. Its cells are those of the
+    confirmation, which belong to another grid, so none are linked here."""
     found = criterion("cap", "Queue cap in force")
     if confirmed is None or confirmed.answer != Answer.HOLDS:
         return replace(found, answer=Answer.NOT_APPLICABLE, reason="Asked as soon as an open loop holds through it.")
     if confirmed.in_force:
-        return replace(found, reason=confirmed.in_force, cells=confirmed.cells)
+        return replace(found, reason=confirmed.in_force)
     return replace(
         found,
         answer=Answer.NOT_TESTED,
@@ -289,7 +289,6 @@ def _cap(confirmed: Confirmation | None) -> Criterion:
         f"so nothing shows that a queue in which {waiting(confirmed.queue_cap or 0)} was in force.",
         next_cell=f"Run the overload probe through what stood in front of the open loop: a closed loop of {confirmed.setting} in "
         "flight with that probe, on the same runtime.",
-        cells=confirmed.cells,
     )
 
 

@@ -265,3 +265,13 @@ def test_the_order_in_which_facts_are_told_changes_no_grade(facts: GridFacts, di
     assert (one.grade, one.recommended) == (other.grade, other.recommended)
     assert [c.answer for c in one.rubric.criteria] == [c.answer for c in other.rubric.criteria]
     assert [f.found for f in one.findings] == [f.found for f in other.findings]
+
+
+def test_evidence_of_a_criterion_is_of_this_grid_but_for_the_confirmation_itself() -> None:
+    """Pages link a criterion's cells under this grid's address; those that confirm stand under another one."""
+    silent = replace(fx.confirming(mean_e2e_s=None), recorded=False, probed=())
+    for confirming in (fx.confirming(), silent, replace(fx.confirming(), probed=())):
+        facts = fx.complete(confirmations=(confirming,))
+        own = {cell.cell_id for cell in facts.cells} | {probe.cell_id for probe in facts.probes}
+        linked = {cell for one in judge(facts).rubric.criteria if one.key != "confirmation" for cell in one.cells}
+        assert linked <= own
