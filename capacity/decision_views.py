@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from benchmarks.access import APPROVE, EVERYONE, PROPOSE, SIGN, allow, confirmed_by_password, person, posted, public
 from benchmarks.models import Grid
+from benchmarks.uploads import takes
 from capacity import approvals, decision_tables
 from capacity.assessment import none
 from capacity.assessment.choose import headroom, policy_at, rubric_at
@@ -263,6 +264,7 @@ def statement_pdf(request: HttpRequest, number: str) -> HttpResponse:
 
 
 @public
+@takes(2 * MAX_STATEMENT_BYTES)
 @require_http_methods(["GET", "POST"])
 def verify(request: HttpRequest) -> HttpResponse:
     """Anyone checks a file: the JSON envelope or the PDF. Nothing of it is kept."""
