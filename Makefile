@@ -5,7 +5,7 @@ BOOTSTRAP = @command -v $(PYTHON) >/dev/null 2>&1 || { echo "headroom: no $(PYTH
 	$(PYTHON) scripts/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo example truth real real-quality worker test-services test-browser test-real pictures chaos fuzz bench load-claims gpu-check \
+.PHONY: help run test demo example truth real real-quality worker test-services test-browser test-real pictures chaos fuzz bench bench-pages soak load-claims gpu-check \
 	format check-format lint types contracts check migrations ci messages vendor clean
 
 help:            ## this list
@@ -101,6 +101,14 @@ check:           ## Django's own checks, as for a production server, and: are th
 
 ci:              ## all that the build does, in its order
 	@.ci/run
+
+bench-pages:     ## server time and bytes of every list and result page with 10,000 grids stored (data made once, minutes)
+	$(BOOTSTRAP) dev
+	@$(PY) -m scripts.bench_pages
+
+soak:            ## 5, then 50 people browse while a grid runs: are disturbed windows stamped? (SOAK_S=30 make soak)
+	$(BOOTSTRAP) dev
+	@$(PY) -m scripts.soak
 
 gpu-check:       ## this host's GPUs as Headroom reads them beside nvidia-smi, idle and under a load made here (under six minutes)
 	$(BOOTSTRAP) run

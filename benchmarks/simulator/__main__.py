@@ -11,7 +11,7 @@ import sys
 
 from benchmarks.simulator.faults import Fault, parse_share
 from benchmarks.simulator.profiles import PROFILES
-from benchmarks.simulator.server import Options, Reject, require_loopback, start
+from benchmarks.simulator.server import TRUTH_KEPT, Options, Reject, require_loopback, start
 
 PARENT_POLL_S = 0.2
 
@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--api-key-env", default="", help="name of the variable whose value clients must present")
     parser.add_argument("--continuous-usage", action="store_true", help="counts on every chunk, asked or not")
     parser.add_argument("--prefix-cache", action="store_true", help="known beginnings of prompts need no prefill")
+    parser.add_argument("--truth-kept", type=_positive, default=TRUTH_KEPT, help="requests whose truth is remembered")
     parser.add_argument(
         "--fault", type=_share, action="append", default=[], metavar="NAME=SHARE", help=", ".join(Fault)
     )
@@ -73,6 +74,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         api_key=os.environ.get(arguments.api_key_env, "") if arguments.api_key_env else "",
         continuous_usage=arguments.continuous_usage,
         prefix_cache=arguments.prefix_cache,
+        truth_kept=arguments.truth_kept,
         faults=dict(arguments.fault),
     )
 

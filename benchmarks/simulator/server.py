@@ -61,6 +61,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str = ""
     continuous_usage: bool = False
     prefix_cache: bool = False
+    truth_kept: int = TRUTH_KEPT
     faults: Mapping[Fault, float] = {}
 
 
@@ -78,7 +79,7 @@ class Simulator:
         )
         card = options.profile.card
         self.card = Card(card, now_s=loop.time()) if card else None
-        self.truths: deque[Truth] = deque(maxlen=TRUTH_KEPT)
+        self.truths: deque[Truth] = deque(maxlen=options.truth_kept)
         self._prefixes = PrefixCache(self.engine.kv_tokens) if options.prefix_cache else None
         self._faults = FaultMix(options.faults, dice=random.Random(options.seed + 1))
         self._loop = loop

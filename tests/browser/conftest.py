@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +15,12 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from capacity.management.accounts import read_passwords
+from scripts.big_house import PAGES, SMALL
 from scripts.chromium import EXECUTABLE, launch
 from scripts.journey import Journey, LengthClass, Plan
 from scripts.run import VERSION, prepare
-from scripts.stack import Stack, free_port
-from tests.browser.house import TRIES, House
+from scripts.stack import ROOT, Stack, free_port
+from tests.browser.house import TRIES, House, States
 from tests.browser.person import People
 
 
@@ -35,6 +39,20 @@ def house() -> Iterator[House]:
         stack.start_worker("--schedule")
         endpoint = stack.start_simulator()
         yield House(stack, endpoint, read_passwords(home / "demo-accounts.txt"))
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def states() -> Iterator[States]:
+    """A web server alone, of data with a grid in every state."""
+    if not Path(EXECUTABLE).exists():
+        pytest.skip(f"no {EXECUTABLE} here: apt install chromium")
+    home = Path(tempfile.mkdtemp(prefix="headroom-states-"))
+    env = {**os.environ, **SMALL, "HEADROOM_VAR": str(home), "HEADROOM_PLAIN_STATIC": "0"}
+    subprocess.run([sys.executable, "-m", "scripts.big_house"], cwd=ROOT, env=env, check=True)
+    with Stack(home, free_port(), {"HEADROOM_PLAIN_STATIC": "0"}) as stack:
+        stack.start_web()
+        yield States(stack.base_url, read_passwords(home / "demo-accounts.txt"), json.loads((home / PAGES).read_text()))
     shutil.rmtree(home, ignore_errors=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from scripts.stack import Stack
 
@@ -19,3 +20,12 @@ class House:
     @property
     def origin(self) -> str:
         return self.stack.base_url
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """A web server whose data nobody changes; `numbers` says which grid is in which state."""
+
+    origin: str
+    passwords: Mapping[str, str]
+    numbers: Mapping[str, Any]

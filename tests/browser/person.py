@@ -3,8 +3,9 @@ scroll, no violation that axe finds."""
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,10 +15,17 @@ from scripts.chromium import STEP_MS, WIDTHS, sign_in
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-RUN_AXE = """async (rules) => {
-  const found = await axe.run(document, {runOnly: {type: 'tag', values: rules}, resultTypes: ['violations']});
+SEEN_RULES = ["color-contrast", "target-size", "scrollable-region-focusable", "link-in-text-block"]
+"""Those that depend on width and colours; the others ask what is written, which is the same in each of them."""
+RUN_AXE = """async ([type, values]) => {
+  const found = await axe.run(document, {runOnly: {type, values}, resultTypes: ['violations']});
   const where = (v) => v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(' | ');
   return found.violations.map((v) => `${v.id} (${v.impact}): ${v.help}: ${where(v)}`);
+}"""
+UNFOLD = """() => {
+  const folded = document.querySelectorAll('main details:not([open])');
+  folded.forEach((d) => { d.open = true; });
+  return folded.length;
 }"""
 TOO_WIDE = """() => {
   const room = document.documentElement.clientWidth;
@@ -84,11 +92,34 @@ class Person:
         self.page.wait_for_load_state("load")
         path = urlsplit(self.page.url).path
         self.seen.append(path)
-        wide = self.page.evaluate(TOO_WIDE)
-        self.faults += [f"{path} scrolls sideways: {what}" for what in wide]
+        self.fits()
         if self.scripts:
+            self.ask_axe("tag", RULES)
+
+    def fits(self, state: str = "") -> None:
+        self.faults += [f"{self.path()}{state} scrolls sideways: {what}" for what in self.page.evaluate(TOO_WIDE)]
+
+    def ask_axe(self, kind: str, rules: Sequence[str], state: str = "") -> None:
+        if self.page.evaluate("typeof axe === 'undefined'"):
             self.page.evaluate(AXE)
-            self.faults += [f"{path} as {self.account}: {what}" for what in self.page.evaluate(RUN_AXE, RULES)]
+        path, found = self.path(), self.page.evaluate(RUN_AXE, [kind, list(rules)])
+        self.faults += [f"{path} as {self.account}{state}: {what}" for what in found]
+
+    def look_every_way(self) -> None:
+        """At both widths in both schemes, the last with everything unfolded, and with each dialog open."""
+        for width, scheme in itertools.product(WIDTHS, ("light", "dark")):
+            self.page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+            self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            self.fits(f" at {width} px")
+            last = (width, scheme) == (390, "dark")
+            if last and self.page.evaluate(UNFOLD):
+                self.fits(f" at {width} px, unfolded")
+            kind, rules = ("tag", RULES) if last or (width, scheme) == (1440, "light") else ("rule", SEEN_RULES)
+            self.ask_axe(kind, rules, f" at {width} px, {scheme}")
+        for dialog in self.page.eval_on_selector_all("dialog[id]", "all => all.map((d) => d.id)"):
+            self.page.evaluate("id => document.getElementById(id).showModal()", dialog)
+            self.ask_axe("tag", RULES, f", dialog {dialog} open")
+            self.page.evaluate("id => document.getElementById(id).close()", dialog)
 
     def fill(self, **values: str | list[str] | bool) -> None:
         """By field name: text, the option whose words begin so, the chosen boxes, or one box on or off."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -15,13 +16,13 @@ from tests.browser.test_journey import authorize
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 WITHIN_S = 120
-MOST_STOPS = 80
+MOST_STOPS = 120
 FOCUS = """() => {
   const e = document.activeElement, box = e.getBoundingClientRect(), style = getComputedStyle(e);
   const at = document.elementFromPoint(box.left + box.width / 2, box.top + Math.min(box.height, 20) / 2);
   const ring = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0;
   return {tag: e.tagName.toLowerCase(), name: e.getAttribute('name') || '', type: e.type || '', value: e.value || '',
-    words: (e.innerText || '').trim(), outlined: ring || style.boxShadow !== 'none',
+    words: (e.innerText || '').trim(), href: e.getAttribute('href') || '', outlined: ring || style.boxShadow !== 'none',
     onTop: Boolean(at && (e === at || e.contains(at) || at.contains(e))),
     inView: box.bottom > 0 && box.top < innerHeight};
 }"""
@@ -56,8 +57,8 @@ def test_a_grid_is_drawn_authorised_and_read_without_javascript(people: People, 
     assert people.faults() == [], "\n".join(people.faults())
 
 
-def tab_to(page: Page, *, name: str = "", words: str = "") -> None:
-    """Presses Tab until the field or button has the focus. Each stop is outlined, in view, and under nothing."""
+def tab_to(page: Page, *, name: str = "", words: str = "", href: str = "") -> None:
+    """Presses Tab until the field, button or link has the focus. Each stop is outlined, in view, and under nothing."""
     for number in range(MOST_STOPS):
         if number or page.evaluate("document.activeElement === document.body"):
             page.keyboard.press("Tab")
@@ -65,34 +66,70 @@ def tab_to(page: Page, *, name: str = "", words: str = "") -> None:
         assert stop["outlined"], stop
         assert stop["inView"], stop
         assert stop["onTop"], stop
-        if (name and stop["name"] == name) or (words and stop["words"] == words):
+        wanted = {"name": name, "words": words, "href": href}
+        if any(value and stop[key] == value for key, value in wanted.items()):
             return
-    raise AssertionError(f"{name or words} was not reached in {MOST_STOPS} stops")
+    raise AssertionError(f"{name or words or href} was not reached in {MOST_STOPS} stops")
 
 
-def test_a_proposal_is_approved_by_keyboard_alone(people: People, journey: Journey, measured: int) -> None:
-    choice = journey.propose(measured)
-    approver = people("")
-    approver.password = journey.as_("approver").password
-    page = approver.go("/login/")
+def signed_in(people: People, journey: Journey, account: str) -> Person:
+    """With the keys alone."""
+    one = people("")
+    one.password = journey.as_(account).password
+    page = one.go("/login/")
     tab_to(page, name="username")
-    page.keyboard.type("approver")
+    page.keyboard.type(account)
     tab_to(page, name="password")
-    page.keyboard.type(approver.password)
+    page.keyboard.type(one.password)
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: "/login" not in url)
+    return one
 
-    approver.go(f"/approvals/{choice}/")
-    tab_to(page, name="decision")
-    page.keyboard.press("Space")
-    tab_to(page, name="reason")
-    page.keyboard.type("Read, and it holds.")
-    tab_to(page, name="password")
-    page.keyboard.type(approver.password)
-    tab_to(page, words="Record my decision")
-    with page.expect_navigation(wait_until="load"):
-        page.keyboard.press("Enter")
-    approver.look()
-    expect(page.get_by_role("main")).to_contain_text("Read, and it holds.")
-    expect(page.get_by_role("main")).to_contain_text("Approved")
+
+def entered(one: Person, *, href: str = "", words: str = "") -> None:
+    """Goes to the link or button and presses Enter."""
+    tab_to(one.page, href=href, words=words)
+    with one.page.expect_navigation(wait_until="load"):
+        one.page.keyboard.press("Enter")
+    one.look()
+
+
+def approved(one: Person, choice: int) -> None:
+    one.go("/approvals/")
+    entered(one, href=f"/approvals/{choice}/")
+    tab_to(one.page, name="decision")
+    one.page.keyboard.press("Space")
+    tab_to(one.page, name="reason")
+    one.page.keyboard.type("Read, and it holds.")
+    tab_to(one.page, name="password")
+    one.page.keyboard.type(one.password)
+    entered(one, words="Record my decision")
+    expect(one.page.get_by_role("main")).to_contain_text("Read, and it holds.")
+    expect(one.page.get_by_role("main")).to_contain_text("Approved")
+
+
+def test_a_proposal_is_approved_signed_and_downloaded_by_keyboard_alone(
+    people: People, journey: Journey, measured: int, tmp_path: Path
+) -> None:
+    choice = journey.propose(measured)
+    approved(signed_in(people, journey, "approver"), choice)
+
+    signer = signed_in(people, journey, "signer")
+    signer.go("/approvals/")
+    entered(signer, href=f"/approvals/{choice}/")
+    tab_to(signer.page, name="password")
+    signer.page.keyboard.type(signer.password)
+    entered(signer, words="Sign and issue")
+    statement = signer.path()
+    assert statement.startswith("/statements/")
+
+    viewer = signed_in(people, journey, "viewer")
+    viewer.go("/statements/")
+    entered(viewer, href=statement)
+    for words, begins in (("JSON", b"{"), ("Download PDF", b"%PDF-")):
+        tab_to(viewer.page, words=words)
+        with viewer.page.expect_download() as started:
+            viewer.page.keyboard.press("Enter")
+        started.value.save_as(tmp_path / "file")
+        assert (tmp_path / "file").read_bytes().startswith(begins)
     assert people.faults() == [], "\n".join(people.faults())
