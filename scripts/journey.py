@@ -309,7 +309,7 @@ class Journey:
     def rubric(self, grid: int) -> dict[str, Row]:
         """The criteria of the grid's grade by their keys, as the page's own JSON download has them."""
         rows: list[Row] = json.loads(self.as_("operator").download(f"/grids/{grid}/rubric.json"))["rows"]
-        return {str(row["key"]): row for row in rows if row["part"] == "criterion"}
+        return {str(row["key"]): row for row in rows if row["part"] == "rubric"}
 
     def propose(self, grid: int) -> int:
         """The recommended setting, with the page's own words as the reason; returns the choice's number."""

@@ -25,7 +25,7 @@ BUILT_AHEAD = 256
 OPENED_AHEAD = 128
 # So many free slots are kept open: opened anew after a quiet in which their connections expired, so that the next burst
 # finds them open, and more of them where the server holds its answers, before they are wanted.
-FRESHEN_EVERY_S = 1.0
+FRESHEN_EVERY_S = 0.25
 SPARE = 32
 MOST_AT_ONCE = 16
 WORK_OFF_EVERY_S = 0.01
@@ -59,7 +59,8 @@ class Slots:
         return self._new() if self._left > 0 else None
 
     def give(self, slot: Slot) -> None:
-        self._free.append(slot)
+        """One that the server has closed, as many do with a refusal, is the last to be taken again."""
+        self._free.insert(len(self._free) if slot.is_open else 0, slot)
 
     async def freshen(self) -> None:
         """Runs as long as the load does."""
