@@ -40,8 +40,8 @@ class Attention:
 def attention(who: Person, stands: Sequence[Standing], hosts: Sequence[Hardware]) -> list[Attention]:
     """The person's own duties and what broke first, in the order they were found; then what waits for others."""
     rows = [
-        *_changed(who, stands), *_ending(who, stands), *_incomplete(who, stands), *_silent(who, hosts), *_stopped(who), *_to_authorize(who),
-        *_to_decide(who), *_to_state(who, stands), *_unproposed(who),
+        *_changed(who, stands), *_ending(who, stands), *_incomplete(who, stands), *_silent(who, hosts), *_stopped(who),
+        *_to_authorize(who), *_to_decide(who), *_to_state(who, stands), *_unproposed(who),
     ]  # fmt: skip
     return sorted(rows, key=lambda row: row.rank == OTHERS)[:MOST]
 
