@@ -68,7 +68,7 @@ def test_two_grids_alike_in_every_recorded_field_are_like_for_like() -> None:
 
 def columns(left: str, right: str) -> str:
     """Short values in columns, longer ones below each other."""
-    if max(len(left), len(right)) < 15:
+    if max(len(left), len(right)) < 11:
         return f"<td>{left}</td><td>{right}</td>"
     return f'<td colspan="2"><span class="hr-u">A</span> {left}<br><span class="hr-u">B</span> {right}</td>'
 
