@@ -79,7 +79,9 @@ def build(*, choice: Choice, result: Result, conditions: Conditions, issue: Issu
         if choice.setting is None
         else stated.operating_limits(policy, choice.setting, queue_bounded=facts.queue_bounded),
         rollback=_rollback_words(facts, choice, verdict),
-        not_tested=none.not_tested(verdict) if choice.setting is None else not_tested(graded),
+        not_tested=none.not_tested(verdict)
+        if choice.setting is None
+        else (*not_tested(graded), *stated.outside(verdict, choice.setting, loop)),
         ends_early=NONE_ENDS_EARLY if choice.setting is None else ENDS_EARLY,
         grade=_grade(choice),
         grade_reason=none.grade_reason(verdict) if choice.setting is None else graded.reason,

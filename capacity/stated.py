@@ -242,6 +242,14 @@ def _said(text: str) -> str:
     return UNSAID if users_claim(text) else text
 
 
+def outside(verdict: Verdict, setting: int, loop: Loop | None) -> tuple[str, ...]:
+    """What lies outside the tested box, as it was worked out for the recommended setting; that no open loop ran is said with
+    what was not tested already."""
+    if setting != verdict.recommended:
+        return ()
+    return tuple(one.sentence for one in verdict.outside if loop is not None or one.key != "rate")
+
+
 # --- cells and evidence -----------------------------------------------------------------------------------------------
 
 

@@ -135,3 +135,9 @@ def test_anyone_sees_the_confirmed_sentence_on_the_public_page(keys: Path) -> No
     statement, _ = issued(of)
     public = Client().get(f"/v/{statement.number}/{statement.digest[:12]}/").content.decode()
     assert "arrived at their own times" in public
+
+
+def test_what_lies_outside_the_tested_box_is_said_not_to_be_tested(keys: Path) -> None:
+    _, document = issued(Office())
+    assert "More than 8 in flight: not measured." in document.not_tested
+    assert len(set(document.not_tested)) == len(document.not_tested)
