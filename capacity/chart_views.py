@@ -1,4 +1,5 @@
-"""One chart of a grid as a file: drawn, or its points as a table. Both carry hardware, room, power and date."""
+"""One chart of a grid as a file: drawn, or its points as a table; both carry hardware, room, power and date. As JSON it is
+the figure that the page draws when another class is chosen."""
 
 from __future__ import annotations
 
@@ -23,6 +24,8 @@ def grid_chart(request: HttpRequest, pk: int, chart: str, kind: str) -> HttpResp
     found = chart_set.one(result, chart)
     if found is None:
         raise Http404("no such chart")
+    if kind == "json":
+        return HttpResponse(found.figure, content_type="application/json")
     simulated, stem = result.facts.simulated, f"grid-{pk}-{chart}"
     if kind == "csv":
         return table(as_csv(result, found), "csv", stem, simulated=simulated)

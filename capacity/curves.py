@@ -20,7 +20,7 @@ from capacity.chart_parts import LIMIT, axis, axis_name, layout, note, vertical
 from capacity.chart_types import Cell, Chart, ChartTable, Column
 from capacity.queries import Result, provenance
 
-MOST_POINTS = 64
+MOST_POINTS = 40
 SHARES = (0.10, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99)
 AT = (52, 72, 86, 62)
 """Where on its curve a setting's number stands, in per cent: neighbours at different heights."""
@@ -29,18 +29,24 @@ RAMP = ("var(--s1)", "var(--s2)", "var(--s4)", "var(--s8)")
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """`times_s` ascending with the share of all `n` scheduled requests that had finished by then; `failed` never did."""
+    """`times_s` ascending with the share of all `n` scheduled requests that had finished by then, thinned out for drawing;
+    `failed` never did. `marks` are the times of SHARES in the whole sample, infinite among failures."""
 
     setting: int
     n: int
     failed: int
     times_s: tuple[float, ...]
     shares: tuple[float, ...]
+    marks: tuple[float, ...]
 
     def at(self, share: float) -> float:
-        """The time by which this share had finished; infinite among failures."""
+        """The time by which this share had finished, as it is drawn; infinite among failures."""
         place = int(np.searchsorted(self.shares, share - 1e-9))
         return self.times_s[place] if place < len(self.times_s) else inf
+
+    def mark(self, share: float) -> float:
+        """The time of one of SHARES."""
+        return self.marks[SHARES.index(share)]
 
 
 def distributions(result: Result) -> list[Chart]:
@@ -78,11 +84,13 @@ def _curve(setting: int, parts: Sequence[ClassSummary], key: str) -> Curve | Non
     order = np.argsort(values, kind="stable")
     n = sum(pool.n for pool in known)
     shares = np.cumsum(counts[order]) / n if n else np.zeros(0)
-    kept = _kept(shares)
+    kept, sorted_s = _kept(shares), values[order]
+    places = np.searchsorted(shares, np.array(SHARES) - 1e-9).tolist()
     return Curve(
         setting=setting, n=n, failed=sum(pool.failed for pool in known),
-        times_s=tuple(float(f"{t:.4g}") for t in values[order][kept].tolist()),
+        times_s=tuple(float(f"{t:.4g}") for t in sorted_s[kept].tolist()),
         shares=tuple(round(s, 5) for s in shares[kept].tolist()),
+        marks=tuple(float(f"{sorted_s[place]:.4g}") if place < len(sorted_s) else inf for place in places),
     )  # fmt: skip
 
 
@@ -102,7 +110,8 @@ def _chart(
     figure = go.Figure()
     for place, curve in enumerate(curves):
         figure.add_scatter(
-            x=[0.0, *curve.times_s], y=[0.0, *(round(share * 100, 2) for share in curve.shares)], mode="lines",
+            x=[0.0, *(float(f"{time_s:.3g}") for time_s in curve.times_s)],
+            y=[0.0, *(round(share * 100, 1) for share in curve.shares)], mode="lines",
             name=f"{curve.setting} in flight",
             line={"color": _ramp(place, len(curves)), "width": 2.25 if curve.setting == chosen else 1.75, "shape": "hv"},
             hovertemplate=f"<b>{curve.setting} in flight</b><br>%{{y:.1f}} % within %{{x:.3g}} s<br>n = {curve.n}<extra></extra>",
@@ -163,7 +172,9 @@ def _numbers(curves: Sequence[Curve], right: float) -> list[dict[str, object]]:
 
 
 def _aria(label: str, name: str, limit_s: float | None, curves: Sequence[Curve]) -> str:
-    said = [f"{c.setting} in flight: half within {_words(c.at(0.5))}, 95 % within {_words(c.at(0.95))}" for c in curves]
+    said = [
+        f"{c.setting} in flight: half within {_words(c.mark(0.5))}, 95 % within {_words(c.mark(0.95))}" for c in curves
+    ]
     objective = f", objective {limit_s:g} s" if limit_s is not None else ""
     return f"{label}, {name}{objective}. {'. '.join(said)}."
 
@@ -185,9 +196,7 @@ def _table(label: str, curves: Sequence[Curve]) -> ChartTable:
         *(Column(f"p{share * 100:g}_s", f"p{share * 100:g}", "s", 3) for share in SHARES),
         Column("failed", "Never finished", digits=0),
     )  # fmt: skip
-    rows: list[tuple[Cell, ...]] = [
-        (label, c.setting, c.n, *(c.at(share) for share in SHARES), c.failed) for c in curves
-    ]
+    rows: list[tuple[Cell, ...]] = [(label, c.setting, c.n, *c.marks, c.failed) for c in curves]
     return ChartTable(columns, tuple(rows))
 
 

@@ -72,7 +72,7 @@ class Track:
                 span.cell_id != before.cell_id or (span.at_min - before.at_min) * 60 > max(SILENT_S, 1.5 * span.long_s)
             )
             x += [None, span.at_min] if apart else [span.at_min]
-            y += [None, float(f"{value * factor:.5g}")] if apart else [float(f"{value * factor:.5g}")]
+            y += [None, float(f"{value * factor:.4g}")] if apart else [float(f"{value * factor:.4g}")]
             before = span
         return x, y
 
@@ -130,7 +130,7 @@ def _spans(cell: CellEvidence, one: CellReadings, at_min: float) -> list[Span]:
     count, window_s = max((len(values) for values in one.spans.values()), default=0), one.window_s or 0.0
     return [
         Span(
-            cell.cell_id, cell.setting, cell.class_name, round(at_min + window_s / 60 * (place + 0.5) / count, 4),
+            cell.cell_id, cell.setting, cell.class_name, round(at_min + window_s / 60 * (place + 0.5) / count, 3),
             window_s / count, {name: values[place] for name, values in one.spans.items()},
         )
         for place in range(count)

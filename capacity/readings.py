@@ -20,7 +20,7 @@ NAMES = (
     "gpu_power_w", "gpu_temperature_c", "vram_used_bytes", "runtime_rss_bytes", "runtime_kv_usage_share", "runtime_running",
     "runtime_waiting", "host_cpu_share",
 )  # fmt: skip
-MOST_POINTS, FEWEST, MOST_SPANS = 360, 6, 48
+MOST_POINTS, FEWEST, MOST_SPANS = 240, 6, 48
 """Points of one row over the whole grid, and of one cell."""
 KEPT_S = 30 * 24 * 3600
 

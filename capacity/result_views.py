@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from math import isfinite
@@ -40,6 +41,7 @@ from capacity.models import Choice, Objective
 from capacity.queries import Result, provenance, result_of
 
 GIB = 1024**3
+INDENT = re.compile(rb"\n\s+")  # a tenth of what this long page weighs; nothing on it is preformatted
 UNFINISHED = (Grid.Status.DRAFT, Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
 PROPOSABLE = (Grid.Status.MEASURED, Grid.Status.STOPPED)
 
@@ -103,7 +105,9 @@ def grid_detail(request: HttpRequest, pk: int) -> HttpResponse:
     grid = _grid(request, pk)
     result = result_of(grid)
     shown = _charts(chart_set.of(result), request.GET.get("class", ""))
-    return render(request, "capacity/grid_detail.html", _context(result) | shown)
+    page = render(request, "capacity/grid_detail.html", _context(result) | shown)
+    page.content = INDENT.sub(b"\n", page.content)
+    return page
 
 
 def _grid(request: HttpRequest, pk: int) -> Grid:
@@ -163,12 +167,14 @@ def _charts(found: tuple[Chart, ...], wanted: str) -> dict[str, object]:
     for chart in found:
         kinds.setdefault(chart.kind, []).append(chart)
     curves = kinds.get("distribution", [])
+    curve = next((chart for chart in curves if chart.label == wanted), curves[0] if curves else None)
     return {
-        "figures": {chart.figure_id: chart.figure for chart in found},
+        # Of the distributions one travels with the page; the others come when they are asked for.
+        "figures": {chart.figure_id: chart.figure for chart in found if chart not in curves or chart is curve},
         "trade": next(iter(kinds.get("trade", [])), None),
         "class_charts": kinds.get("latency", []),
         "curves": curves,
-        "curve": next((chart for chart in curves if chart.label == wanted), curves[0] if curves else None),
+        "curve": curve,
         "host_chart": next(iter(kinds.get("telemetry", [])), None),
     }
 

@@ -32,9 +32,9 @@ class FileFormat:
 
 
 class ChartFormat(FileFormat):
-    """The downloadable forms of a chart: its points, and as it is drawn."""
+    """The forms of a chart: its points, as it is drawn, and as the page draws it."""
 
-    regex = "csv|svg"
+    regex = "csv|svg|json"
 
 
 register_converter(FileFormat, "fmt")

@@ -34,10 +34,22 @@ function stack(layout) {
   yaxis2.domain = LOWER;
 }
 
+// Figures that did not travel with the page, by their id.
+const fetched = new Map();
+const textOf = (id) => document.getElementById(id)?.textContent ?? fetched.get(id);
+
+async function load(id, url) {
+  if (textOf(id)) return true;
+  const answer = await fetch(url, { headers: { Accept: "application/json" } }).catch(() => null);
+  if (!answer?.ok || answer.redirected) return false;
+  fetched.set(id, await answer.text());
+  return true;
+}
+
 function draw(box, how) {
-  const source = document.getElementById(box.dataset.fig);
+  const source = textOf(box.dataset.fig);
   if (!source) return null;
-  const figure = themed(source.textContent);
+  const figure = themed(source);
   if (box.clientWidth < NARROW_PX && box.dataset.narrow === "stack") stack(figure.layout);
   if (how === "newPlot") box.replaceChildren();
   return Plotly[how](box, figure.data, figure.layout, { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false });
@@ -53,10 +65,11 @@ async function start() {
 }
 
 document.addEventListener("hr:theme", () => drawAll("react"));
-document.addEventListener("click", (event) => {
+document.addEventListener("click", async (event) => {
   const pick = event.target.closest("[data-show-fig]");
   if (!pick || !html.dataset.drawn) return;   // a link goes where it leads
   event.preventDefault();
+  if (!(await load(pick.dataset.showFig, pick.dataset.src))) { location.assign(pick.href); return; }
   for (const other of pick.parentElement.children) {
     other.toggleAttribute("aria-current", false);
     if (other.dataset.panel) document.getElementById(other.dataset.panel).hidden = other !== pick;
