@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from benchmarks.models import Hardware, HardwareProbe
 
@@ -39,11 +40,11 @@ class WorkerState:
 def worker_state(host: Hardware) -> WorkerState:
     command = f"HEADROOM_HARDWARE={host.slug} make worker"
     if host.worker_seen_at is None:
-        return WorkerState("idle", "No worker seen yet", False, command)
+        return WorkerState("idle", gettext("No worker seen yet"), False, command)
     return (
-        WorkerState("ok", "Worker running", True, command)
+        WorkerState("ok", gettext("Worker running"), True, command)
         if is_fresh(host.worker_seen_at, timezone.now())
-        else WorkerState("warn", "Worker not seen", False, command)
+        else WorkerState("warn", gettext("Worker not seen"), False, command)
     )
 
 
@@ -59,11 +60,11 @@ def declared_beside_probed(host: Hardware, probe: HardwareProbe | None) -> list[
     gpus: list[dict[str, Any]] = read if isinstance(read, list) else []
     return [
         _words("CPU", host.cpu, _text(facts.get("cpu"))),
-        _size("RAM", host.ram_gib, _known(facts.get("ram_bytes"))),
+        _size(gettext("RAM"), host.ram_gib, _known(facts.get("ram_bytes"))),
         _words("GPU", host.gpu or None, _gpu_names(read)),
         _number("GPUs", host.gpu_count, len(gpus) if read else None, ""),
-        _size("VRAM of all GPUs", host.vram_gib, _sum(gpus, "vram_bytes")),
-        _number("Power cap", host.power_cap_w, _sum(gpus, "power_limit_w"), " W"),
+        _size(gettext("VRAM of all GPUs"), host.vram_gib, _sum(gpus, "vram_bytes")),
+        _number(gettext("Power cap"), host.power_cap_w, _sum(gpus, "power_limit_w"), " W"),
         *_only_probed(facts, gpus),
     ]
 
@@ -90,7 +91,7 @@ def _cap_words(power_cap_w: float | None) -> str:
 def probed_words(probe: HardwareProbe | None) -> str:
     """What the worker read on the host before the first cell, in one line."""
     if probe is None:
-        return "not probed"
+        return gettext("not probed")
     read = probe.facts.get("gpus")
     ram = _known(probe.facts.get("ram_bytes"))
     gpus: list[dict[str, Any]] = read if isinstance(read, list) else []

@@ -245,7 +245,7 @@ class RuntimeForm(GeometryFields, SlugMixin, RuntimeModelForm):
             hosts, label=gettext("Host"), empty_label=gettext("Choose a host")
         )
         kind: Any = self.fields["kind"]
-        kind.choices = [("", "Choose a runtime"), *RuntimeKind.choices]
+        kind.choices = [("", gettext("Choose a runtime")), *RuntimeKind.choices]
         self.fields["dialect"].required = False  # whoever says nothing means what the row has, at first OpenAI chat
         self.fields["flags"].widget.attrs.update(rows=3, spellcheck="false")
         self.fields["flags"].validators.append(_no_key_in_flags)

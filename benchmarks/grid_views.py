@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchmarks import drafts, offered, plans, probe_tables, queries, runs, surroundings, tasks
@@ -188,9 +189,9 @@ def _offered(grid: Grid) -> dict[str, object]:
 
 def _conditions_refusal(grid: Grid, phase: str) -> str:
     if phase == Conditions.Phase.BEFORE and grid.started_at:
-        return "This grid has started; conditions before it can no longer be recorded."
+        return gettext("This grid has started; conditions before it can no longer be recorded.")
     if phase == Conditions.Phase.AFTER and not grid.started_at:
-        return "This grid has not started; there is nothing to record after it yet."
+        return gettext("This grid has not started; there is nothing to record after it yet.")
     return ""
 
 

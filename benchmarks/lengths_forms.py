@@ -242,7 +242,7 @@ class BaseLengthClassFormSet(LengthClassForms):
 
     def add_fields(self, form: Any, index: int | None) -> None:
         super().add_fields(form, index)
-        form.fields["DELETE"].label = "Take this class out"
+        form.fields["DELETE"].label = gettext("Take this class out")
 
     def clean(self) -> None:
         if any(self.errors):

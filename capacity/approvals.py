@@ -13,6 +13,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 from django.utils import timezone, translation
+from django.utils.translation import gettext
 
 from benchmarks import audit
 from benchmarks.models import Conditions, Grid
@@ -140,7 +141,9 @@ def obstacles(choice: Choice) -> list[str]:
     if _conditions(choice.grid) is None:
         found.append("No conditions are recorded for this grid. Record room and power on the grid's page first.")
     if not leaves_of(choice.grid):
-        found.append("No cell of this grid ran under an authorisation, so nobody answers for the load on the host.")
+        found.append(
+            gettext("No cell of this grid ran under an authorisation, so nobody answers for the load on the host.")
+        )
     return found
 
 

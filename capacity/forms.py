@@ -96,7 +96,12 @@ class ObjectiveForm(ObjectiveModelForm):
     class Meta:
         model = Objective
         fields = FIELDS
-        labels = {"max_temperature_c": _("GPU temperature"), "max_power_w": _("GPU power")}
+        labels = {
+            "max_temperature_c": _("GPU temperature"),
+            "max_power_w": _("GPU power"),
+            "name": _("Name"),
+            "notes": _("Notes"),
+        }
         help_texts = {
             "max_temperature_c": _("A grid stops above it."),
             "max_power_w": _("Empty: no limit of its own."),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from benchmarks.access import EVERYONE, allow, person
@@ -23,12 +24,14 @@ from capacity.mode_tables import HEALTH, OWN, Column, Table, Value
 MOST_GRIDS = 6
 """Of each way of batching; older ones are in the list of grids and in the file."""
 BATCHING = (
-    ("continuous", "Continuous batching", "Requests arrive at different times and the runtime batches them itself. Judged by "
-     "latency objectives and by how many requests a minute keep them.", (Mode.CLOSED, Mode.OPEN, Mode.SEARCH)),
-    ("micro", "Application micro-batching", "The client gathers items into one request for a while. Judged by the wait that "
-     "this adds, and by the time of each item from its arrival.", (Mode.MICRO,)),
-    ("static", "Static batches", "A known set of items. Judged by completion inside a window: how many are done, and when the "
-     "last one is.", (Mode.STATIC,)),
+    ("continuous", _("Continuous batching"),
+     _("Requests arrive at different times and the runtime batches them itself. Judged by "
+     "latency objectives and by how many requests a minute keep them."), (Mode.CLOSED, Mode.OPEN, Mode.SEARCH)),
+    ("micro", _("Application micro-batching"), _("The client gathers items into one request for a while. Judged by the wait that "
+     "this adds, and by the time of each item from its arrival."), (Mode.MICRO,)),
+    ("static", _("Static batches"),
+     _("A known set of items. Judged by completion inside a window: how many are done, and when the "
+     "last one is."), (Mode.STATIC,)),
 )  # fmt: skip
 
 

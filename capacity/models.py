@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from benchmarks.models import Authorization, Conditions, Grid, Versioned
 
@@ -23,12 +24,12 @@ class Objective(Versioned):
     success_share = models.FloatField(
         default=0.99,
         validators=[MinValueValidator(0.5), MaxValueValidator(1)],
-        help_text="Share of scheduled requests that must succeed.",
+        help_text=_("Share of scheduled requests that must succeed."),
     )
     validity_share = models.FloatField(
         default=0.97,
         validators=[MinValueValidator(0), MaxValueValidator(1)],
-        help_text="Share of answers that must be valid.",
+        help_text=_("Share of answers that must be valid."),
     )
     max_vram_share = models.FloatField(default=0.92, validators=[MinValueValidator(0.1), MaxValueValidator(1)])
     max_temperature_c = models.FloatField(default=85, validators=[MinValueValidator(30), MaxValueValidator(120)])
@@ -37,10 +38,12 @@ class Objective(Versioned):
     reserve_variance = models.FloatField(default=0.05, validators=[MinValueValidator(0), MaxValueValidator(0.9)])
     reserve_loss = models.FloatField(default=0.0, validators=[MinValueValidator(0), MaxValueValidator(0.9)])
     terms = models.JSONField(
-        default=dict, blank=True, help_text="What it asks beyond latency: engine.plan.ObjectiveTerms as plain values."
+        default=dict,
+        blank=True,
+        help_text=_("What it asks beyond latency: engine.plan.ObjectiveTerms as plain values."),
     )
     set_at = models.DateTimeField(
-        default=timezone.now, editable=False, help_text="When the limits got the values that stand here."
+        default=timezone.now, editable=False, help_text=_("When the limits got the values that stand here.")
     )
 
     class Meta:
@@ -57,10 +60,12 @@ class ClassObjective(models.Model):
     objective = models.ForeignKey(Objective, on_delete=models.CASCADE, related_name="classes")
     position = models.PositiveSmallIntegerField(default=0)
     class_name = models.SlugField(max_length=30)
-    e2e_s = models.FloatField("End to end, s", null=True, blank=True, validators=[MinValueValidator(0.001)])
-    ttft_s = models.FloatField("Time to first token, s", null=True, blank=True, validators=[MinValueValidator(0.001)])
+    e2e_s = models.FloatField(_("End to end, s"), null=True, blank=True, validators=[MinValueValidator(0.001)])
+    ttft_s = models.FloatField(
+        _("Time to first token, s"), null=True, blank=True, validators=[MinValueValidator(0.001)]
+    )
     tpot_s = models.FloatField(
-        "Time per output token, s", null=True, blank=True, validators=[MinValueValidator(0.0001)]
+        _("Time per output token, s"), null=True, blank=True, validators=[MinValueValidator(0.0001)]
     )
 
     class Meta:
@@ -81,24 +86,25 @@ class Choice(models.Model):
     """A setting proposed from a grid, or that none of its settings is safe, and what another person decided about it."""
 
     class Status(models.TextChoices):
-        PROPOSED = "proposed", "Proposed"
-        APPROVED = "approved", "Approved"
-        REJECTED = "rejected", "Rejected"
-        WITHDRAWN = "withdrawn", "Withdrawn"
+        PROPOSED = "proposed", _("Proposed")
+        APPROVED = "approved", _("Approved")
+        REJECTED = "rejected", _("Rejected")
+        WITHDRAWN = "withdrawn", _("Withdrawn")
 
     grid = models.ForeignKey(Grid, on_delete=models.PROTECT, related_name="choices")
     objective = models.ForeignKey(Objective, on_delete=models.PROTECT, related_name="choices")
     setting = models.PositiveIntegerField(
-        null=True, help_text="Offered concurrency that the evidence stands for; none where no setting was found safe."
+        null=True,
+        help_text=_("Offered concurrency that the evidence stands for; none where no setting was found safe."),
     )
     rollback_setting = models.PositiveIntegerField(null=True, blank=True)
-    verdict = models.JSONField(help_text="The judge's words and numbers when it was proposed.")
+    verdict = models.JSONField(help_text=_("The judge's words and numbers when it was proposed."))
     grade = models.CharField(max_length=30, default="ungraded")
     digest = models.CharField(
-        max_length=64, help_text="SHA-256 over setting, evidence, grade and rollback: a change voids the approval."
+        max_length=64, help_text=_("SHA-256 over setting, evidence, grade and rollback: a change voids the approval.")
     )
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.PROPOSED)
-    reason = models.TextField(help_text="Why this setting, in the proposer's words.")
+    reason = models.TextField(help_text=_("Why this setting, in the proposer's words."))
     measured_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     proposed_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     proposed_at = models.DateTimeField(auto_now_add=True)
@@ -149,10 +155,10 @@ class Choice(models.Model):
 class Key(models.Model):
     """A public key that signed statements. The private half is a file of mode 600, never here."""
 
-    keyid = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the raw Ed25519 public key.")
+    keyid = models.CharField(max_length=64, unique=True, help_text=_("SHA-256 of the raw Ed25519 public key."))
     name = models.CharField(max_length=80)
     public_pem = models.TextField()
-    certificates_pem = models.TextField(help_text="ECDSA leaf and root of the PDF signature.")
+    certificates_pem = models.TextField(help_text=_("ECDSA leaf and root of the PDF signature."))
     demonstration = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
@@ -171,9 +177,9 @@ class Statement(models.Model):
     key = models.ForeignKey(Key, on_delete=models.PROTECT, related_name="statements")
     demonstration = models.BooleanField()
     simulated = models.BooleanField()
-    envelope = models.BinaryField(help_text="DSSE envelope, canonical bytes.")
+    envelope = models.BinaryField(help_text=_("DSSE envelope, canonical bytes."))
     pdf = models.BinaryField()
-    digest = models.CharField(max_length=64, help_text="SHA-256 of the signed payload.")
+    digest = models.CharField(max_length=64, help_text=_("SHA-256 of the signed payload."))
     issued_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     issued_at = models.DateTimeField()
     valid_until = models.DateTimeField()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext
+
 from benchmarks import queries
 from benchmarks.engine import expected_words
 from benchmarks.engine.terms import Outcome, Phase
@@ -135,7 +137,7 @@ class Quality:
     def heading(self) -> str:
         """ "18 of 20 valid at 1 in flight, 17 of 20 at 4 in flight"."""
         if not self.counts:
-            return "No answers to lay side by side"
+            return gettext("No answers to lay side by side")
         first, *more = self.counts
         rest = [f"{count.valid.hits} of {count.valid.n} at {count.setting}" for count in more]
         return ", ".join([f"{first.valid.hits} of {first.valid.n} valid at {first.setting}", *rest])
@@ -167,7 +169,10 @@ def quality(result: Result, at: int | None = None) -> Quality:
     measured = settings_of(found)
     if not measured:
         return Quality(
-            None, None, (), why="Nothing is measured yet. What is answered will stand here after the first cells."
+            None,
+            None,
+            (),
+            why=gettext("Nothing is measured yet. What is answered will stand here after the first cells."),
         )
     low, others = measured[0], measured[1:]
     if at is not None and at not in others:

@@ -296,7 +296,8 @@ class TermsForm(forms.Form):
         words = {line.key: f"{line.title}: {line.words}" for line in terms_words.lines(shown)}
         return [
             Section(
-                key, title, sentence, tuple(words[name] for name in said), fields := tuple(self[name] for name in names),
+                key, str(title), str(sentence), tuple(words[name] for name in said),
+                fields := tuple(self[name] for name in names),
                 wrong=any(field.errors for field in fields),
             )
             for key, title, sentence, said, names in _SECTIONS
@@ -304,22 +305,30 @@ class TermsForm(forms.Form):
 
 
 _SECTIONS = (
-    ("behaviour", "Behaviour", "How the service treats people under load. Probes try it beside the load.", BEHAVIOUR, BEHAVIOUR),
-    ("demand", "Demand", "Whether the stated rate is enough for the office.", ("demand_per_min",), ("demand_per_min",)),
     (
-        "production", "What production sends", "A test of other lengths, or of repeated prompts, says little of production.",
+        "behaviour", _("Behaviour"), _("How the service treats people under load. Probes try it beside the load."),
+        BEHAVIOUR, BEHAVIOUR,
+    ),
+    (
+        "demand", _("Demand"), _("Whether the stated rate is enough for the office."), ("demand_per_min",), ("demand_per_min",),
+    ),
+    (
+        "production", _("What production sends"),
+        _("A test of other lengths, or of repeated prompts, says little of production."),
         ("production",), tuple(f"production_{name}" for name in ("from", *TOKENS, *SHARES, "source")),
     ),
     (
-        "clients", "Clients", "Who asks, and what they do when they are refused.", ("tenants", "retry"),
+        "clients", _("Clients"), _("Who asks, and what they do when they are refused."), ("tenants", "retry"),
         ("tenants", "retry_kind", *(f"retry_{name}" for name in RETRY)),
     ),
     (
-        "batch", "Overnight batch", "Work that must be done by a time of day, whatever each item takes.", ("batch",),
+        "batch", _("Overnight batch"), _("Work that must be done by a time of day, whatever each item takes."), ("batch",),
         tuple(f"batch_{n}" for n in ("items", "power_expected", *TIMES, "days", "outage_s")),
     ),
-    ("published", "What is told of it today", "The sentence under test; nothing here is stated by Headroom.", ("published",),
-     ("published",)),
+    (
+        "published", _("What is told of it today"), _("The sentence under test; nothing here is stated by Headroom."),
+        ("published",), ("published",),
+    ),
 )  # fmt: skip
 
 
