@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -37,14 +37,12 @@ def grids_said(rows: QuerySet[Grid], total: int) -> str:
     said = ngettext("%(n)s grid", "%(n)s grids", total) % {"n": f0(total)}
     if not total:
         return said
-    found = rows.order_by().aggregate(
-        running=Count("pk", filter=Q(status=Grid.Status.RUNNING)),
-        waiting=Count("pk", filter=Q(status=Grid.Status.DRAFT)),
-    )
-    parts = [_("%(n)s running") % {"n": f0(found["running"])}] if found["running"] else []
-    if found["waiting"]:
-        words = ngettext("%(n)s waits for its authorisation", "%(n)s wait for their authorisation", found["waiting"])
-        parts.append(words % {"n": f0(found["waiting"])})
+    found = dict(rows.order_by().values_list("status").annotate(n=Count("pk")))
+    running, waiting = found.get(Grid.Status.RUNNING), found.get(Grid.Status.DRAFT)
+    parts = [_("%(n)s running") % {"n": f0(running)}] if running else []
+    if waiting:
+        words = ngettext("%(n)s waits for its authorisation", "%(n)s wait for their authorisation", waiting)
+        parts.append(words % {"n": f0(waiting)})
     return ", ".join([said, *parts])
 
 
@@ -67,7 +65,7 @@ class GridTable(ListTable):
     ended = When(gettext_lazy("Ended"), accessor="finished_at")
 
     stem, first = "grids", "-drawn"
-    hidden = ("host_memory", "host", "workload", "mode", "started", "ended")
+    hidden: ClassVar[tuple[str, ...]] = ("host_memory", "host", "workload", "mode", "started", "ended")
     lines: dict[int, GridLine]
     out: ClassVar[dict[str, Any]] = {
         "grid": "pk", "name": "name", "host": "hardware.slug", "runtime": lambda g: f"{g.runtime.slug} {g.runtime.version}",
@@ -146,7 +144,7 @@ class GridFilter(ListFilter):
     status = choice(gettext_lazy("State"), choices=Grid.Status.choices)
     mode = choice(gettext_lazy("Loaded by"), choices=MODES)
     power = choice(gettext_lazy("Power"), method="with_power", choices=PowerSource.choices)
-    since = day(gettext_lazy("Since"), field_name="drawn_at", lookup_expr="date__gte")
+    since = day(gettext_lazy("Since"), field_name="drawn_at")
 
     def __init__(self, *args: Any, request: HttpRequest, **options: Any) -> None:
         super().__init__(*args, request=request, **options)
@@ -235,7 +233,7 @@ class LeaveFilter(ListFilter):
         gettext_lazy("State"), method="with_state",
         choices=LEAVE_STATES,
     )  # fmt: skip
-    since = day(gettext_lazy("Given since"), field_name="authorized_at", lookup_expr="date__gte")
+    since = day(gettext_lazy("Given since"), field_name="authorized_at")
 
     def __init__(self, *args: Any, request: HttpRequest, **options: Any) -> None:
         super().__init__(*args, request=request, **options)

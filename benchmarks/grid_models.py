@@ -99,7 +99,10 @@ class Grid(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        indexes = [models.Index(fields=["team", "-id"])]
+        indexes = [
+            models.Index(fields=["team", "-id"]),
+            models.Index(fields=["team", "status"], name="grids_by_status"),
+        ]
 
     def __str__(self) -> str:
         return f"Grid {self.pk}, {self.name}"

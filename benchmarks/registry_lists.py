@@ -307,5 +307,5 @@ class EventFilter(ListFilter):
     subject = django_filters.CharFilter(
         label=gettext_lazy("Subject, such as grid 12"), lookup_expr="iexact", max_length=120
     )
-    since = day(gettext_lazy("Since"), field_name="at", lookup_expr="date__gte")
-    until = day(gettext_lazy("Until"), field_name="at", lookup_expr="date__lte")
+    since = day(gettext_lazy("Since"), field_name="at")
+    until = day(gettext_lazy("Until"), field_name="at", until=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import Count, FloatField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KeyTextTransform
@@ -27,6 +27,11 @@ from capacity.assessment.verdict import Grade
 from capacity.models import Choice, Objective, Statement
 
 GRADES = tuple((grade.value, grade.value.capitalize()) for grade in Grade)
+UNSHOWN = (
+    "declared", "calibration", "baseline", "answer", "workload__arrivals_s", "runtime__geometry", "runtime__flags",
+    "hardware__offers",
+)  # fmt: skip
+"""Large columns that no line of the list needs."""
 UNPROPOSED = ("none", gettext_lazy("Not proposed yet"))
 STANDING = (
     ("valid", gettext_lazy("Valid")),
@@ -41,12 +46,16 @@ def judged_grids(team_id: int) -> QuerySet[Grid]:
     """Grids with the newest choice of each: what was proposed, its grade and how it was decided."""
     newest = Choice.objects.filter(grid=OuterRef("pk")).order_by("-pk")
     rate = Cast(KeyTextTransform("good_per_min", "verdict"), FloatField())
-    return grids_of(team_id).annotate(
-        setting=Subquery(newest.values("setting")[:1]),
-        grade=Subquery(newest.values("grade")[:1]),
-        choice_status=Subquery(newest.values("status")[:1]),
-        good_per_min=Subquery(newest.annotate(rate=rate).values("rate")[:1], output_field=FloatField()),
-        choice_id=Subquery(newest.values("pk")[:1]),
+    return (
+        grids_of(team_id)
+        .defer(*UNSHOWN)
+        .annotate(
+            setting=Subquery(newest.values("setting")[:1]),
+            grade=Subquery(newest.values("grade")[:1]),
+            choice_status=Subquery(newest.values("status")[:1]),
+            good_per_min=Subquery(newest.annotate(rate=rate).values("rate")[:1], output_field=FloatField()),
+            choice_id=Subquery(newest.values("pk")[:1]),
+        )
     )
 
 
@@ -55,6 +64,7 @@ class JudgedGridTable(GridTable):
     rate = Col(gettext_lazy("Successful requests a minute"), accessor="good_per_min", num=True)
     grade = Col(gettext_lazy("Grade"))
 
+    hidden: ClassVar[tuple[str, ...]] = (*GridTable.hidden, "rate")
     out = GridTable.out | {
         "setting": "setting",
         "good_per_min": "good_per_min",
@@ -230,7 +240,7 @@ class ChoiceFilter(ListFilter):
     host = choice(gettext_lazy("Host"), field_name="grid__hardware__slug")
     status = choice(gettext_lazy("State"), choices=Choice.Status.choices)
     band = choice(gettext_lazy("Grade"), field_name="grade", choices=GRADES)
-    since = day(gettext_lazy("Proposed since"), field_name="proposed_at", lookup_expr="date__gte")
+    since = day(gettext_lazy("Proposed since"), field_name="proposed_at")
 
     def __init__(self, *args: Any, request: HttpRequest, **options: Any) -> None:
         super().__init__(*args, request=request, **options)
@@ -299,7 +309,7 @@ class StatementFilter(ListFilter):
     text_in = ("number", "choice__grid__name")
     host = choice(gettext_lazy("Host"), field_name="choice__grid__hardware__slug")
     standing = choice(gettext_lazy("Validity"), method="with_standing", choices=STANDING)
-    since = day(gettext_lazy("Issued since"), field_name="issued_at", lookup_expr="date__gte")
+    since = day(gettext_lazy("Issued since"), field_name="issued_at")
 
     def __init__(self, *args: Any, request: HttpRequest, **options: Any) -> None:
         super().__init__(*args, request=request, **options)
