@@ -58,8 +58,8 @@ def claim_next_cell(
 ) -> Claim | None:
     """The next queued cell on one of these hosts, now running in the caller's name; None when there is none to run.
 
-    A paused grid is passed over. One whose authorisation does not hold, or that `wait_for` has a reason to let wait, is passed over: its cell stays
-    queued, with the reason. One of a host that trusts another worker is left to that worker.
+    A paused grid is passed over. So is one whose authorisation does not hold, or that `wait_for` has a reason to let wait:
+    its cell stays queued, with the reason. One of a host that trusts another worker is left to that worker.
     """
     waiting = Grid.objects.filter(
         status__in=OPEN, stop_requested="", paused_at=None, hardware__slug__in=hardware_slugs,

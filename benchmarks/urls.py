@@ -5,8 +5,8 @@ from django.urls import path
 from benchmarks import cell_views as cell
 from benchmarks import enrol_views as enrol
 from benchmarks import grid_views as grid
-from benchmarks import live_views as live
 from benchmarks import list_views as lists
+from benchmarks import live_views as live
 from benchmarks import registry_views as registry
 
 urlpatterns = [
