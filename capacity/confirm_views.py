@@ -98,26 +98,26 @@ def _setting(request: HttpRequest, result: Result, safe: list[int]) -> int:
 def _initial(result: Result, found: Proposal) -> dict[str, Any]:
     grid = result.evidence.grid
     replays = len(grid.workload.arrivals_s or ()) > 1
+    ran = Grid.objects.filter(pk=found.earlier.grid_id or 0).first()
     return {
         "setting": found.row.setting,
         "rate_per_min": found.rate_per_min,
         "queue_cap": found.queue_cap,
-        "runtime": grid.runtime_id,
+        "runtime": ran.runtime_id if ran else grid.runtime_id,
         "arrivals": ArrivalKind.REPLAY if replays else ArrivalKind.POISSON,
-        **_length(result, found),
+        **_length(result, found, ran),
         "warmup_s": grid.warmup_s,
         "reason": f"Confirms {found.row.setting} in flight of grid {grid.pk}.",
         "room": _room(grid),
     }
 
 
-def _length(result: Result, found: Proposal) -> dict[str, int]:
+def _length(result: Result, found: Proposal, ran: Grid | None) -> dict[str, int]:
     """Window and repeats: as long as a proof takes; longer or more often than an open loop that did not prove it."""
     shares = _shares(result.facts.class_weights)
     window, repeats = window_s(result.facts.limits.percentile, found.rate_per_min, shares, REPEATS), REPEATS
     earlier = found.earlier
-    ran = Grid.objects.filter(pk=earlier.grid_id or 0).first() if earlier.indicative else None
-    if ran is None:
+    if ran is None or not earlier.indicative:
         return {"window_s": window, "repeats": repeats}
     lacking = max(earlier.claims, key=lambda one: one.needs, default=None)
     if earlier.needs and lacking is not None:

@@ -244,12 +244,14 @@ def test_an_open_loop_that_proved_too_little_is_drawn_again_at_its_own_rate_and_
         parts = [made.class_summary(name, np.linspace(0.2, 0.6, 60).tolist()) for name in ("short", "median", "long")]
         return replace(open_window(cell), classes=tuple(parts))
 
-    ran = stored.measure(drawn(grid, window_s=40.0), of=few)
+    gateway = factories.make_runtime(grid.hardware, slug="gateway", name="Gateway")
+    ran = stored.measure(drawn(grid, runtime=gateway, window_s=40.0), of=few)
     confirmation = result_of(grid).verdict.confirmation
     assert confirmation is not None
     assert (confirmation.indicative, confirmation.needs) == (True, 30), confirmation.words  # 90 without a miss
     form = client_of(grid).get(f"/grids/{grid.pk}/confirm/").context["form"]
     assert form["rate_per_min"].value() == ran.setting_values[0]
+    assert form["runtime"].value() == gateway.pk
     assert form["window_s"].value() >= 72  # 40 s x 90 / 60, and a fifth to spare
 
 
