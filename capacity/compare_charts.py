@@ -8,19 +8,25 @@ from math import isfinite
 from typing import Any
 
 import plotly.graph_objects as go
+from django.utils.translation import gettext as _
 
 from capacity.assessment.verdict import SettingRow
 from capacity.chart_parts import LIMIT, axis, axis_name, layout, note, shade, vertical, whisker
 from capacity.chart_types import Chart, ChartTable, Column
 from capacity.compare_tables import Comparison
 
-COLUMNS = (
-    Column("side", "Grid"), Column("in_flight", "In flight", digits=0),
-    Column("good_per_min", "Good requests", "a minute", 1), Column("good_lower_per_min", "at least", "a minute", 1),
-    Column("good_upper_per_min", "at most", "a minute", 1), Column("ratio", "Worst p95 ÷ objective", "ratio", 2),
-    Column("ratio_lower", "at least", "ratio", 2), Column("ratio_upper", "at most", "ratio", 2),
-    Column("n", "n", "requests", 0),
-)  # fmt: skip
+
+def _columns() -> tuple[Column, ...]:
+    rate, ratio = _("a minute"), _("ratio")
+    return (
+        Column("side", _("Grid")), Column("in_flight", _("In flight"), digits=0),
+        Column("good_per_min", _("Good requests"), rate, 1), Column("good_lower_per_min", _("at least"), rate, 1),
+        Column("good_upper_per_min", _("at most"), rate, 1), Column("ratio", _("Worst p95 ÷ objective"), ratio, 2),
+        Column("ratio_lower", _("at least"), ratio, 2), Column("ratio_upper", _("at most"), ratio, 2),
+        Column("n", "n", _("requests"), 0),
+    )  # fmt: skip
+
+
 # letter, colour, dash, symbol, and where a point's number stands
 STYLES = (("A", "var(--k-long)", "5px,3px", "square", -15, 12), ("B", "var(--k-median)", "solid", "circle", 14, -10))
 
@@ -32,7 +38,7 @@ def frontiers(found: Comparison) -> Chart | None:
         return None
     percentile = found.left.facts.limits.percentile
     figure = go.Figure()
-    notes = [_objective_note(), axis_name("Good requests a minute", left=-36)]
+    notes = [_objective_note(), axis_name(_("Good requests a minute"), left=-36)]
     for style, rows in zip(STYLES, sides, strict=True):
         _add(figure, style, rows)
         notes += [_number(style, row) for row in rows]
@@ -44,14 +50,14 @@ def frontiers(found: Comparison) -> Chart | None:
     figure.update_layout(
         **layout(
             margin={"l": 44, "r": 14, "t": 34, "b": 48}, annotations=notes, shapes=[vertical(1.0, "x"), shade(right)],
-            xaxis=axis(f"p{percentile:g} ÷ objective, worst class (ratio)", range=[0, right]),
+            xaxis=axis(_("p%(p)s ÷ objective, worst class (ratio)") % {"p": f"{percentile:g}"}, range=[0, right]),
             yaxis=axis(range=[0, top], rangemode="tozero"),
             meta={"conditions": told},
         )
     )  # fmt: skip
     return Chart(
-        key="frontiers", kind="frontiers", title="Good requests a minute against latency", figure=str(figure.to_json()),
-        aria=_aria(found, sides), caption=_caption(sides), table=ChartTable(COLUMNS, _rows(found, sides)),
+        key="frontiers", kind="frontiers", title=_("Good requests a minute against latency"), figure=str(figure.to_json()),
+        aria=_aria(found, sides), caption=_caption(sides), table=ChartTable(_columns(), _rows(found, sides)),
     )  # fmt: skip
 
 
@@ -70,7 +76,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _add(figure: Any, style: tuple[str, str, str, str, int, int], rows: Sequence[SettingRow]) -> None:
-    letter, colour, dash, symbol, _, _ = style
+    letter, colour, dash, symbol = style[:4]
     figure.add_scatter(
         x=[_ratio(row) for row in rows], y=[row.good.value for row in rows], mode="lines+markers", name=letter,
         line={"color": colour, "width": 2, "dash": dash},
@@ -88,7 +94,7 @@ def _add(figure: Any, style: tuple[str, str, str, str, int, int], rows: Sequence
 
 
 def _number(style: tuple[str, str, str, str, int, int], row: SettingRow) -> dict[str, Any]:
-    _, colour, _, _, up, along = style
+    colour, up, along = style[1], style[4], style[5]
     return note(
         _ratio(row), row.good.value, str(row.setting), yshift=up, xshift=along, font={"size": 12, "color": colour}
     )
@@ -96,37 +102,38 @@ def _number(style: tuple[str, str, str, str, int, int], row: SettingRow) -> dict
 
 def _objective_note() -> dict[str, Any]:
     font = {"size": 12, "color": LIMIT}
-    return note(1, 1, "objective", xref="x", yref="paper", xanchor="left", yanchor="top", xshift=6, font=font)
+    return note(1, 1, _("objective"), xref="x", yref="paper", xanchor="left", yanchor="top", xshift=6, font=font)
 
 
 def _aria(found: Comparison, sides: Sequence[Sequence[SettingRow]]) -> str:
-    told = [
-        f"{letter}: "
-        + ", ".join(f"{row.setting} in flight {row.good.value:.1f} a minute at {_ratio(row):.2f}" for row in rows)
-        for (letter, *_), rows in zip(STYLES, sides, strict=True)
-    ]
+    point = _("%(n)d in flight %(rate)s a minute at %(ratio)s")
+    told = []
+    for (letter, *_rest), rows in zip(STYLES, sides, strict=True):
+        points = [point % {"n": r.setting, "rate": f"{r.good.value:.1f}", "ratio": f"{_ratio(r):.2f}"} for r in rows]
+        told.append(f"{letter}: {', '.join(points)}")
     finding = f"{found.overall.heading}. " if found.overall else ""
-    return f"{finding}Good requests a minute against p95 as a share of the objective. {'. '.join(told)}."
+    return f"{finding}{_('Good requests a minute against p95 as a share of the objective.')} {'. '.join(told)}."
 
 
 def _caption(sides: Sequence[Sequence[SettingRow]]) -> str:
-    counts = [
-        f"{letter} {', '.join(f'{row.n} at {row.setting}' for row in rows)}"
-        for (letter, *_), rows in zip(STYLES, sides, strict=True)
-    ]
-    return (
-        f"Numbers at the points are requests in flight. n = {'; '.join(counts)}. Whiskers are two-sided 95 % bounds; hollow "
-        "marks are indicative. A good request succeeded inside every limit of its class."
-    )
+    counts = []
+    for (letter, *_rest), rows in zip(STYLES, sides, strict=True):
+        each = [_("%(n)d at %(setting)d") % {"n": row.n, "setting": row.setting} for row in rows]
+        counts.append(f"{letter} {', '.join(each)}")
+    return _(
+        "Numbers at the points are requests in flight. n = %(counts)s. Whiskers are two-sided 95 %% bounds; hollow marks are "
+        "indicative. A good request succeeded inside every limit of its class."
+    ) % {"counts": "; ".join(counts)}
 
 
 def _rows(found: Comparison, sides: Sequence[Sequence[SettingRow]]) -> tuple[tuple[str | float | int | None, ...], ...]:
     grids = found.left.evidence.grid.pk, found.right.evidence.grid.pk
     return tuple(
         (
-            f"{letter}, grid {grid}", row.setting, row.good.value, row.good.lower, row.good.upper, _ratio(row),
+            _("%(letter)s, grid %(n)d") % {"letter": letter, "n": grid},
+            row.setting, row.good.value, row.good.lower, row.good.upper, _ratio(row),
             row.worst.ratio_lower if row.worst else None, row.worst.ratio_upper if row.worst else None, row.n,
         )
-        for (letter, *_), grid, rows in zip(STYLES, grids, sides, strict=True)
+        for (letter, *_rest), grid, rows in zip(STYLES, grids, sides, strict=True)
         for row in rows
     )  # fmt: skip

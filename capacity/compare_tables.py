@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import isinf
 
 import msgspec
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from benchmarks.models import Conditions
 from benchmarks.records.mode_words import setting_words
@@ -17,11 +19,11 @@ from capacity.chart_types import Chart
 from capacity.exports import Value, csv_of, json_of
 from capacity.queries import Provenance, Result, provenance
 
-ALIKE = (
+ALIKE = gettext_lazy(
     "Like for like: nothing recorded of model, runtime, flags, host, workload, method, room, power and loading differs."
 )
-UNLIKE = "Not like for like. What differs below may come from any of these, or from none."
-OTHER_LOADING = (
+UNLIKE = gettext_lazy("Not like for like. What differs below may come from any of these, or from none.")
+OTHER_LOADING = gettext_lazy(
     "The two grids load in different ways, so a setting of one is none of the other, and no cells are compared."
 )
 
@@ -37,23 +39,29 @@ class Overall:
     @property
     def heading(self) -> str:
         """The finding in words; without a clear difference it says so, and never who is ahead."""
-        found, at = self.change, f"at {self.setting} in flight"
-        if not found.clear or found.change.value is None:
-            return f"No clear difference {at}"
-        more = found.change.value > 0
-        return f"B finishes {_percent(abs(found.change.value))} {'more' if more else 'fewer'} good requests {at}"
+        change = self.change.change.value
+        if not self.change.clear or change is None:
+            return _("No clear difference at %(n)d in flight") % {"n": self.setting}
+        told = {"share": _percent(abs(change)), "n": self.setting}
+        if change > 0:
+            return _("B finishes %(share)s more good requests at %(n)d in flight") % told
+        return _("B finishes %(share)s fewer good requests at %(n)d in flight") % told
 
     @property
     def sentence(self) -> str:
         """Both rates and the interval of the change, or why there is none."""
         left, right = self.change.left.value, self.change.right.value
         if left is None or right is None:
-            return f"{self.whence} It cannot be compared: {self.change.words}."
-        rates = f"{left:.1f} and {right:.1f} good requests a minute"
+            return f"{self.whence} {_('It cannot be compared: %(why)s.') % {'why': self.change.words}}"
+        told = {"left": f"{left:.1f}", "right": f"{right:.1f}", "words": self.change.words}
         lower, upper = self.change.change.lower, self.change.change.upper
         if lower is None or upper is None:
-            return f"{rates}, without an interval of the change: {self.change.words}. {self.whence}"
-        return f"{rates}; 95 % interval of the change {signed(lower)} to {signed(upper)} %. {self.whence}"
+            bare = _("%(left)s and %(right)s good requests a minute, without an interval of the change: %(words)s.")
+            return f"{bare % told} {self.whence}"
+        said = _(
+            "%(left)s and %(right)s good requests a minute; 95 %% interval of the change %(lower)s to %(upper)s %%."
+        )
+        return f"{said % (told | {'lower': signed(lower), 'upper': signed(upper)})} {self.whence}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        return ALIKE if self.alike else UNLIKE
+        return str(ALIKE if self.alike else UNLIKE)
 
     @property
     def differs_words(self) -> str:
@@ -85,18 +93,20 @@ class Comparison:
             for field in self.fields
         ]
         if len(names) == 1:
-            return f"Only the {names[0]} differs: what differs below may come from it, or from chance."
-        told = f"{', '.join(names[:-1])} and {names[-1]}"
-        return f"{told[0].upper()}{told[1:]} differ, so no difference below can be put down to one of them alone."
+            only = _("Only the %(name)s differs: what differs below may come from it, or from chance.")
+            return only % {"name": names[0]}
+        told = _("%(names)s and %(last)s") % {"names": ", ".join(names[:-1]), "last": names[-1]}
+        several = _("%(names)s differ, so no difference below can be put down to one of them alone.")
+        return several % {"names": told[0].upper() + told[1:]}
 
     @property
     def counted(self) -> str:
         """How many of the measures that stand in both grids differ clearly."""
-        changes = [change for _, cell in self.rows for change in cell.changes]
+        changes = [change for _head, cell in self.rows for change in cell.changes]
         if not changes:
-            return "No cell was measured in both."
+            return _("No cell was measured in both.")
         clear = sum(change.clear for change in changes)
-        return f"{clear} of {len(changes)} measures differ clearly."
+        return _("%(clear)d of %(all)d measures differ clearly.") % {"clear": clear, "all": len(changes)}
 
 
 def comparison(left: Result, right: Result) -> Comparison:
@@ -129,9 +139,9 @@ def _overall(left: Result, right: Result) -> Overall | None:
     same = [pair for pair in safe if pair[0].setting == one.recommended == other.recommended]
     chosen = (same or safe or pairs)[-1]
     whence = (
-        "Both recommend this setting." if same
-        else "The largest setting that is safe in both." if safe
-        else "The largest setting that both measured; it is safe in neither or in one alone."
+        _("Both recommend this setting.") if same
+        else _("The largest setting that is safe in both.") if safe
+        else _("The largest setting that both measured; it is safe in neither or in one alone.")
     )  # fmt: skip
     change = compare.rate_change(chosen[0].good, chosen[1].good, n=(chosen[0].n, chosen[1].n))
     return Overall(setting=chosen[0].setting, whence=whence, change=change)
@@ -145,13 +155,22 @@ def _percent(share: float) -> str:
 def signed(share: float) -> str:
     """A change in per cent with its sign, without the per cent sign: "+11.3", "−4.0"."""
     if isinf(share):
-        return "no bound"
+        return _("no bound")
     return f"{share * 100:+.1f}".replace("-", "−")
 
 
-MEASURES = {"e2e_p95_s": "p95", "e2e_p50_s": "p50", "good_per_min": "Good requests", "success_share": "Success share"}
+MEASURES = {
+    "e2e_p95_s": "p95", "e2e_p50_s": "p50", "good_per_min": gettext_lazy("Good requests"),
+    "success_share": gettext_lazy("Success share"),
+}  # fmt: skip
 """What the table of cells can show, as the page's address names it."""
-VERBS = {"e2e_p95_s": ("slower", "faster"), "e2e_p50_s": ("slower", "faster"), "good_per_min": ("more", "fewer")}
+SLOWER, FASTER = gettext_lazy("B slower"), gettext_lazy("B faster")
+READINGS = {
+    "e2e_p95_s": (SLOWER, FASTER), "e2e_p50_s": (SLOWER, FASTER),
+    "good_per_min": (gettext_lazy("B more"), gettext_lazy("B fewer")),
+    "success_share": (gettext_lazy("B higher"), gettext_lazy("B lower")),
+}  # fmt: skip
+"""In words: where the change is above 0, and where it is below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +194,9 @@ class CellLine:
 
 def cell_lines(found: Comparison, measure: str) -> list[CellLine]:
     """The cells that both grids have, in one of MEASURES."""
-    changes = [(head, cell, change) for head, cell in found.rows for change in cell.changes if change.measure == measure]
+    changes = [
+        (head, cell, change) for head, cell in found.rows for change in cell.changes if change.measure == measure
+    ]
     return [_line(found, head, cell, change) for head, cell, change in changes]
 
 
@@ -191,12 +212,12 @@ def missing_cells(found: Comparison) -> list[tuple[str, str]]:
 def _line(found: Comparison, head: str, cell: Cell, change: Change) -> CellLine:
     value, lower, upper = change.change.value, change.change.lower, change.change.upper
     ends = [end for end in (lower, upper) if end is not None]
-    left, _, left_n = change.left_words.partition(", ")
-    right, _, right_n = change.right_words.partition(", ")
+    left, _comma, left_n = change.left_words.partition(", ")
+    right, _comma, right_n = change.right_words.partition(", ")
     return CellLine(
         head=head, label=cell.label, left=left, right=right, left_n=left_n, right_n=right_n,
         change="" if value is None or isinf(value) else signed(value),
-        interval=f"{signed(ends[0])} to {signed(ends[1])}" if len(ends) == 2 else "",
+        interval=_("%(lower)s to %(upper)s") % {"lower": signed(ends[0]), "upper": signed(ends[1])} if len(ends) == 2 else "",
         left_ratio=_of_limit(found.left, cell, change, change.left),
         right_ratio=_of_limit(found.right, cell, change, change.right),
         reading=_reading(change), kind=_kind(change),
@@ -207,8 +228,8 @@ def _reading(change: Change) -> str:
     """ "B faster", or the judge's own words where nothing can be told."""
     if not change.clear or change.change.value is None:
         return change.words[0].upper() + change.words[1:].partition(" (")[0]
-    up, down = VERBS.get(change.measure, ("higher", "lower"))
-    return f"B {up if change.change.value > 0 else down}"
+    up, down = READINGS[change.measure]
+    return str(up if change.change.value > 0 else down)
 
 
 def _kind(change: Change) -> str:
@@ -296,7 +317,7 @@ def _rows(found: Comparison) -> list[dict[str, Value]]:
     grids: tuple[Value, ...] = (*_of_grid(found.left, found.sides[0]), *_of_grid(found.right, found.sides[1]))
     both: tuple[Value, ...] = (*grids, found.alike, ", ".join(field.name for field in found.fields))
     rows = []
-    for _, cell in found.rows:
+    for _head, cell in found.rows:
         told = [_of_change(change) for change in cell.changes] or [(*(None,) * 12, cell.missing)]
         rows += [dict(zip(COLUMNS, (*both, cell.setting, cell.label, *values), strict=True)) for values in told]
     return rows

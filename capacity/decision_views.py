@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import mark_safe
-from django.utils.translation import get_language
+from django.utils.translation import get_language, gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchmarks.access import APPROVE, EVERYONE, PROPOSE, SIGN, allow, confirmed_by_password, person, posted, public
@@ -44,7 +44,7 @@ from capacity.statement.verify import Verdict, verdict_lines
 from capacity.statement.verify import verify as verify_bytes
 
 MAX_STATEMENT_BYTES = 5 * 1024 * 1024
-WRONG_PASSWORD = "That is not your password. Nothing was recorded."
+WRONG_PASSWORD = gettext_lazy("That is not your password. Nothing was recorded.")
 
 
 def _choices(request: HttpRequest) -> QuerySet[Choice]:
@@ -84,7 +84,7 @@ def grid_propose(request: HttpRequest, pk: int) -> HttpResponse:
         except approvals.Refused as refused:
             form.add_error(None, str(refused))
         else:
-            messages.success(request, "Proposed. Another person decides about it now.")
+            messages.success(request, gettext("Proposed. Another person decides about it now."))
             return redirect(choice)
     context = {
         "grid": grid, "verdict": verdict, "safe": safe, "none": not obstacle, "obstacle": obstacle, "form": form,
@@ -150,7 +150,7 @@ def choice_decide(request: HttpRequest, pk: int) -> HttpResponse:
             except approvals.Refused as refused:
                 form.add_error(None, str(refused))
             else:
-                messages.success(request, "Your decision is recorded.")
+                messages.success(request, gettext("Your decision is recorded."))
                 return redirect(choice)
     return _choice_page(request, choice, form, IssueForm(initial={"title": approvals.title_for(choice)}), status=422)
 
@@ -168,7 +168,7 @@ def choice_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     except approvals.Refused as refused:
         messages.error(request, str(refused))
     else:
-        messages.success(request, "Withdrawn. The grid may be proposed again.")
+        messages.success(request, gettext("Withdrawn. The grid may be proposed again."))
     return redirect(choice)
 
 
@@ -192,7 +192,7 @@ def statement_issue(request: HttpRequest, pk: int) -> HttpResponse:
             except approvals.Refused as refused:
                 form.add_error(None, str(refused))
             else:
-                messages.success(request, f"{statement.number} is issued and signed.")
+                messages.success(request, gettext("%(number)s is issued and signed.") % {"number": statement.number})
                 return redirect(statement)
     return _choice_page(request, choice, DecideForm(), form, status=422)
 
@@ -273,10 +273,15 @@ def verify(request: HttpRequest) -> HttpResponse:
         return render(request, "capacity/verify.html", {})
     if upload is None or upload.size is None:
         return render(
-            request, "capacity/verify.html", {"problem": "Choose the statement's JSON or PDF file first."}, status=422
+            request,
+            "capacity/verify.html",
+            {"problem": gettext("Choose the statement's JSON or PDF file first.")},
+            status=422,
         )
     if upload.size > MAX_STATEMENT_BYTES:
-        problem = "This file is larger than 5 MB; a statement is far smaller. Choose the file as it was downloaded."
+        problem = gettext(
+            "This file is larger than 5 MB; a statement is far smaller. Choose the file as it was downloaded."
+        )
         return render(request, "capacity/verify.html", {"problem": problem}, status=422)
     verdict = verify_bytes(upload.read(), _keyring(), timezone.now())
     issued = Statement.objects.filter(digest=verdict.digest).first() if verdict.digest else None
