@@ -22,6 +22,7 @@ from tests import factories
 from tests.capacity import stored
 from tests.capacity import synthetic as made
 from tests.capacity.test_approvals import Office
+from tests.capacity.test_approvals import keys as keys
 from tests.house.test_access import ARGUMENTS, TABLE, address
 from tests.house.test_access import world as world
 from tests.house.untranslated import data_names, data_words, evidence_words, untranslated
@@ -127,7 +128,7 @@ def test_a_statement_is_shown_in_urdu_and_its_files_stay_as_signed(world: dict[s
     assert b"".join(answer) == bytes(world["statement"].envelope)
 
 
-def test_what_is_recorded_and_signed_is_english_whoever_does_it(pseudo_language: str) -> None:
+def test_what_is_recorded_and_signed_is_english_whoever_does_it(pseudo_language: str, keys: Path) -> None:
     office = Office()
     with translation.override(pseudo_language):
         statement = approvals.issue_statement(choice=office.approved(), by=office.signer, title="One", valid_days=1)

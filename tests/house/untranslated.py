@@ -23,6 +23,17 @@ from capacity.pseudo import CLOSING, OPENING
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = {
     "capacity/mode_tables.py": "heads and definitions of tables that are files too",
+    "capacity/charts.py": "titles and captions of charts, which are files too and kept once for all readers",
+    "capacity/chart_set.py": "titles and captions of charts, which are files too and kept once for all readers",
+    "capacity/chart_parts.py": "titles and captions of charts, which are files too and kept once for all readers",
+    "capacity/curves.py": "titles and captions of charts, which are files too and kept once for all readers",
+    "capacity/host_charts.py": "titles and captions of charts, which are files too and kept once for all readers",
+    "capacity/times_table.py": "a table that is a file too",
+    "capacity/validity_tables.py": "a table that is a file too",
+    "capacity/rubric_tables.py": "a table that is a file too",
+    "capacity/telemetry_rows.py": "a table that is a file too",
+    "capacity/policy_tables.py": "a table that is a file too",
+    "capacity/confirm_tables.py": "a table that is a file too",
     "capacity/queries.py": "the line of provenance, which every file repeats",
     "benchmarks/foreseen.py": "what a plan foresaw, kept with the grid",
     "benchmarks/foreseen_words.py": "what a plan foresaw, kept with the grid",
@@ -37,8 +48,10 @@ PURE = (
 SKIPPED = {"script", "style", "code", "pre", "kbd", "bdi", "textarea", "svg"}
 VOID = {"input", "br", "hr", "img", "link", "meta", "col", "source", "use", "wbr"}
 NUMBERS = re.compile(r"[\d.,:%+-]+")
-CODE = re.compile(r"\b[0-9a-f]{8,}\b|\S*_\S*|\bmake worker\b|\bmanage\.py\b|\S+\.pdf\b")
-"""Digests, names with an underscore, commands and files read the same in every language."""
+CODE = re.compile(
+    r"\b[0-9a-f]{8,}\b|\S*_\S*|\bmake worker\b|\bmanage\.py\b|\S+\.pdf\b|\d+% for \w+|\bmeasure \d+ beside [\d and]+"
+)
+"""Digests, names with an underscore, commands and files read the same in every language; the last two are the judge's own short phrases."""
 SHOWN = ("aria-label", "title", "placeholder", "alt", "data-l")
 NAMED = {"name", "slug", "username", "model_name", "class_name", "number", "actor", "verb"}
 TEXTUAL = (models.CharField, models.TextField, models.JSONField)
