@@ -118,22 +118,28 @@ def ask(visitor: Any, visit: Visit, tag: str) -> Any:
     return answer
 
 
+def tag_of(visitor: Any, visit: Visit) -> str:
+    """What the page was tagged with a moment ago, of a visit that finds nothing new."""
+    return str(visitor.get(visit.path, **visit.headers).headers.get("ETag", "")) if visit.status == 304 else ""
+
+
 def measure(found: list[Visit], rounds: int) -> None:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
     visitor = client()
-    tags = {v.name: visitor.get(v.path, **v.headers).headers.get("ETag", "") for v in found if v.status == 304}
     for number in range(WARM + rounds):
         for visit in found:
+            tag = tag_of(visitor, visit)
             began, cpu = time.perf_counter(), time.process_time()
-            ask(visitor, visit, tags.get(visit.name, ""))
+            ask(visitor, visit, tag)
             if number >= WARM:
                 visit.ms.append((time.perf_counter() - began) * 1000)
                 visit.cpu_ms.append((time.process_time() - cpu) * 1000)
     for visit in found:
+        tag = tag_of(visitor, visit)
         with CaptureQueriesContext(connection) as asked:
-            ask(visitor, visit, tags.get(visit.name, ""))
+            ask(visitor, visit, tag)
         visit.queries = len(asked)
 
 
@@ -217,6 +223,9 @@ def main() -> int:
     except (StackError, subprocess.CalledProcessError) as error:
         print(f"headroom: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nEnded; the data that are made stay.")
+        return 130
     print(f"{numbers['grids']:,} grids, {numbers['requests']:,} requests, {numbers['parquet']:,} of them as Parquet")
     print(HEAD)
     print("\n".join(line(visit) for visit in found))

@@ -202,6 +202,8 @@ def main() -> int:
     except (StackError, JourneyError, PageError) as error:
         print(f"headroom: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     print(HEAD)
     print("\n".join(window.line() for window in found))
     said = faults(found)
