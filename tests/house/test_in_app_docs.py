@@ -130,3 +130,10 @@ def test_a_search_without_a_find_says_what_to_do() -> None:
 def test_a_per_cent_sign_is_held_to_its_number() -> None:
     html = Template("{% load docs %}{{ text|words }}").render(Context({"text": "At 5 % or more."}))
     assert html == "At 5\u00a0% or more."
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_a_per_cent_sign_is_held_to_its_number_in_every_template(path: Path) -> None:
+    """A number, a no-break space, the sign; the space before the end of a template tag is none of it."""
+    prose = re.sub(r"{%.*?%}", lambda tag: tag.group(0)[2:-2], path.read_text(encoding="utf-8"))
+    assert re.findall(r"\d[ ]?%(?=[ .,;:)])", prose) == []

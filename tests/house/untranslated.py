@@ -51,7 +51,8 @@ NUMBERS = re.compile(r"[\d.,:%+-]+")
 CODE = re.compile(
     r"\b[0-9a-f]{8,}\b|\S*_\S*|\bmake worker\b|\bmanage\.py\b|\S+\.pdf\b|\d+% for \w+|\bmeasure \d+ beside [\d and]+"
 )
-"""Digests, names with an underscore, commands and files read the same in every language; the last two are the judge's own short phrases."""
+"""Digests, names with an underscore, commands and files read the same in every language; the last two are the judge's own
+short phrases."""
 SHOWN = ("aria-label", "title", "placeholder", "alt", "data-l")
 NAMED = {"name", "slug", "username", "model_name", "class_name", "number", "actor", "verb"}
 TEXTUAL = (models.CharField, models.TextField, models.JSONField)
