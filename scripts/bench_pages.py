@@ -111,7 +111,7 @@ def client() -> Any:
 
 
 def ask(visitor: Any, visit: Visit, tag: str) -> Any:
-    more = {"HTTP_IF_NONE_MATCH": tag} if tag else {}
+    more = {"HTTP_HX_PTAG": tag} if tag else {}
     answer = visitor.get(visit.path, **visit.headers, **more)
     if answer.status_code != visit.status:
         raise StackError(f"{visit.path} answered {answer.status_code} instead of {visit.status}")
@@ -120,7 +120,7 @@ def ask(visitor: Any, visit: Visit, tag: str) -> Any:
 
 def tag_of(visitor: Any, visit: Visit) -> str:
     """What the page was tagged with a moment ago, of a visit that finds nothing new."""
-    return str(visitor.get(visit.path, **visit.headers).headers.get("ETag", "")) if visit.status == 304 else ""
+    return str(visitor.get(visit.path, **visit.headers).headers.get("HX-PTag", "")) if visit.status == 304 else ""
 
 
 def measure(found: list[Visit], rounds: int) -> None:

@@ -51,11 +51,11 @@ class Tally:
 async def poll(client: httpx.AsyncClient, path: str, tally: Tally) -> None:
     tag = ""
     while True:
-        answer = await client.get(path, headers={"HX-Request": "true", **({"If-None-Match": tag} if tag else {})})
+        answer = await client.get(path, headers={"HX-Request": "true", **({"HX-PTag": tag} if tag else {})})
         tally.polls += 1
         tally.unchanged += answer.status_code == 304
         tally.failed += answer.status_code not in (200, 286, 304)
-        tag = answer.headers.get("ETag", tag)
+        tag = answer.headers.get("HX-PTag", tag)
         await asyncio.sleep(POLL_S)
 
 
