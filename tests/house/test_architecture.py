@@ -21,9 +21,9 @@ FORBIDDEN = {"django", "celery", "redis", "psycopg", "pandas", "plotly", "kombu"
 NOT_PURE = {"management", "migrations", "templatetags"}
 TOP_LEVEL = {
     ".ci", ".gitignore", "CHANGELOG.md", "Makefile", "README.md", "benchmarks", "capacity", "constraints.txt", "deploy",
-    "docker-compose.yml", "docs", "manage.py", "package-lock.json", "package.json", "pyproject.toml",
-    "requirements-dev.txt", "requirements-real.txt", "requirements.txt", "scripts", "static", "templates", "tests",
-    "tools",
+    "docker-compose.yml", "docs", "locale", "manage.py", "package-lock.json", "package.json", "pyproject.toml",
+    "requirements-dev.txt", "requirements-real.txt", "requirements-tokenizer.txt", "requirements.txt", "scripts", "static",
+    "templates", "tests", "tools",
 }  # fmt: skip
 
 

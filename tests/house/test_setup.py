@@ -24,7 +24,14 @@ def clone(tmp_path: Path) -> Path:
     """What set-up needs of a fresh clone, without a .venv."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts" / "bootstrap.py", tmp_path / "scripts")
-    for name in ("Makefile", "requirements.txt", "requirements-dev.txt", "requirements-real.txt", "requirements-tokenizer.txt", "constraints.txt"):
+    for name in (
+        "Makefile",
+        "requirements.txt",
+        "requirements-dev.txt",
+        "requirements-real.txt",
+        "requirements-tokenizer.txt",
+        "constraints.txt",
+    ):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
