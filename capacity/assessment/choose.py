@@ -175,7 +175,10 @@ def policy_at(facts: GridFacts, verdict: Verdict, setting: int) -> tuple[PolicyL
     room, cap, confirmed = _roomed(facts, row)
     rollback, rollback_words = rollback_from(facts, verdict.rows, row)
     lines = policy.policy(facts, row, room, cap, rollback_words, confirmed, rollback)
-    return (replace(lines[0], source=f"The setting that is proposed; this grid recommends {verdict.recommended}."), *lines[1:])
+    return (
+        replace(lines[0], source=f"The setting that is proposed; this grid recommends {verdict.recommended}."),
+        *lines[1:],
+    )
 
 
 def _roomed(facts: GridFacts, chosen: SettingRow) -> tuple[Headroom, QueueCap | None, Confirmation]:

@@ -119,6 +119,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
     "grid-behaviour": {"pk": "grid.pk", "fmt": "csv"},
     "grid-checks": {"pk": "grid.pk", "fmt": "csv"},
     "grid-chart": {"pk": "grid.pk", "chart": "trade-off", "kind": "csv"},
+    "compare-chart": {"kind": "csv"},
     "compare-file": {"fmt": "csv"},
     "grid-policy": {"pk": "grid.pk", "fmt": "csv"},
     "grid-rubric": {"pk": "grid.pk", "fmt": "csv"},
@@ -191,7 +192,8 @@ def world() -> dict[str, Any]:
         "team": team, "hardware": hardware, "worker_key": worker_key, "runtime": runtime, "workload": workload,
         "objective": objective,
         "grid": grid, "cell": grid.cells.first(), "check": check, "authorization": authorization, "choice": choice,
-        "statement": _statement(choice, authorization, now), "one": 1, "word": "word", "csv": "csv", "after": "after",
+        "statement": _statement(choice, authorization, now), "one": 1, "word": "word", "csv": "csv",
+        "trade-off": "trade-off", "after": "after",
     }  # fmt: skip
 
 

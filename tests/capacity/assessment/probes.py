@@ -26,7 +26,13 @@ def verdict(probe: Probe, word: str, *reasons: str, n: int | None = 60, **figure
 
 
 def fact(
-    probe: Probe, word: str, *reasons: str, cell_id: int = 900, setting: int = 4, n: int | None = 60, **figures: float | None
+    probe: Probe,
+    word: str,
+    *reasons: str,
+    cell_id: int = 900,
+    setting: int = 4,
+    n: int | None = 60,
+    **figures: float | None,
 ) -> ProbeFact:
     return ProbeFact(
         cell_id=cell_id, probe=name_of(probe), setting=setting, repeat=1, status="measured", reason="",

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from capacity.assessment.choose import KNEE_SHARE, judge
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.headroom import headroom as measured_headroom
-from capacity.assessment.verdict import Kind, as_json
+from capacity.assessment.verdict import Kind
 from tests.capacity import synthetic as made
+from tests.capacity.assessment.plain import as_json
 
 # A busy machine draws slowly; that is not a fault of the claim.
 QUIET = settings(derandomize=True, suppress_health_check=[HealthCheck.too_slow])

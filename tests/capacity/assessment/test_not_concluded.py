@@ -15,9 +15,10 @@ from capacity.assessment.choose import judge
 from capacity.assessment.facts import CellFact, ConditionFacts
 from capacity.assessment.gates import GUARD
 from capacity.assessment.validity import littles_law
-from capacity.assessment.verdict import Answer, Found, Grade, Kind, as_json
+from capacity.assessment.verdict import Answer, Found, Grade, Kind
 from tests.capacity import fixtures_judge as fx
 from tests.capacity import synthetic as made
+from tests.capacity.assessment.plain import as_json
 
 LIMITED = ClientHealth(
     loop_lag_p99_ms=50.0, cpu_share=1.0, send_late_p99_ms=50.0, client_limited=True, why="its event loop lagged"

@@ -13,8 +13,9 @@ from benchmarks.engine.probe_plan import BY_NAME
 from benchmarks.engine.verdicts import NOT_JUDGED, WORDS
 from capacity.assessment.choose import judge
 from capacity.assessment.facts import CellFact, GridFacts, LengthFacts, MemoryFacts, ProbeFact
-from capacity.assessment.verdict import Grade, Kind, as_json
+from capacity.assessment.verdict import Grade, Kind
 from tests.capacity import synthetic as made
+from tests.capacity.assessment.plain import as_json
 from tests.capacity.assessment.probes import fact, unrun
 
 FIGURES = (
