@@ -240,7 +240,8 @@ _FIELD_WORDS = {
     "turns": "turns of a conversation", "think_s": "pause between turns, s", "arrivals_s": "arrivals of the trace",
     "max_temperature_c": "GPU temperature, °C", "max_power_w": "GPU power, W",
     "geometry": "memory of the model", "geometry_source": "memory read from",
-    "metrics_url": "runtime metrics", "tokenizer_sha256": "tokeniser", "gpu_metrics_url": "GPU metrics", "max_vram_share": "VRAM share",
+    "metrics_url": "runtime metrics", "tokenizer_sha256": "tokeniser", "gpu_metrics_url": "GPU metrics",
+    "max_vram_share": "VRAM share",
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from benchmarks.uploads import takes
 from benchmarks.workload_views import workload_detail, workload_edit, workload_import, workload_new
 
 __all__ = [
-    "endpoint_check", "endpoint_check_detail", "hardware_detail", "hardware_edit", 
+    "endpoint_check", "endpoint_check_detail", "hardware_detail", "hardware_edit",
     "hardware_new", "runtime_detail", "runtime_edit", "runtime_new", "workload_detail", "workload_edit",
     "workload_import", "workload_new",
 ]  # fmt: skip

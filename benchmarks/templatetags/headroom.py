@@ -247,7 +247,14 @@ def figure_json(name: str, text: str) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def nav_item(
-    context: Context, url_name: str, label: str, icon_name: str, prefixes: str = "", *, count: str = "", hot: bool = False
+    context: Context,
+    url_name: str,
+    label: str,
+    icon_name: str,
+    prefixes: str = "",
+    *,
+    count: str = "",
+    hot: bool = False,
 ) -> SafeString:
     """One entry of the side bar, marked as current on every page whose URL name starts with one of the prefixes. `count`
     stands at its end in words; a hot one waits for the person who looks."""
