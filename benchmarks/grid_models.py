@@ -309,6 +309,9 @@ class Evidence(models.Model):
     stored_at = models.DateTimeField(auto_now_add=True)
     signature = models.CharField(max_length=128, blank=True, help_text=_("Ed25519 by the worker's own key, in base64."))
     key = models.ForeignKey(WorkerKey, null=True, on_delete=models.PROTECT, related_name="+")
+    readings = models.JSONField(
+        null=True, help_text=_("Its telemetry as a few points, for pages: records.kept_readings.")
+    )
 
     class Meta:
         verbose_name_plural = "evidence"

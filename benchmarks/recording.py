@@ -19,6 +19,7 @@ from benchmarks.claims import Claim
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.models import Attempt, Cell, Evidence, EvidenceChunk, Grid, SupersededEvidence
 from benchmarks.queries import limits_of, load_cells
+from benchmarks.records import kept_readings
 from benchmarks.records.mode_words import stage_words
 from benchmarks.records.modes import Mode
 from benchmarks.records.result import Result
@@ -192,6 +193,7 @@ def _store_evidence(claim: Claim, result: Result) -> None:
     evidence = Evidence.objects.create(
         cell_id=claim.cell_id, attempt=claim.attempt, schema_version=result.schema_version, sha256=result.sha256,
         size_bytes=len(result.parquet), requests=result.requests, signature=result.signature, key_id=result.key_id,
+        readings=kept_readings.as_json(result.parquet),
     )  # fmt: skip
     for number, start in enumerate(range(0, len(result.parquet), CHUNK_BYTES)):
         content = result.parquet[start : start + CHUNK_BYTES]

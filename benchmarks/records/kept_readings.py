@@ -18,6 +18,11 @@ from benchmarks.records.arrays import WrongSchemaError
 from benchmarks.records.parquet import READING_TEXTS, RECORDS, meta_of
 
 NS = 1e9
+NAMES = (
+    "gpu_power_w", "gpu_temperature_c", "vram_used_bytes", "runtime_rss_bytes", "runtime_kv_usage_share", "runtime_running",
+    "runtime_waiting", "host_cpu_share",
+)  # fmt: skip
+SPANS = 48
 
 
 class CellReadings(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +31,32 @@ class CellReadings(msgspec.Struct, frozen=True, kw_only=True):
 
     window_s: float | None
     spans: dict[str, tuple[float | None, ...]]
+
+    def thinned(self, most: int) -> CellReadings:
+        """At most so many spans: neighbours become one with the higher value."""
+        step = -(-max((len(row) for row in self.spans.values()), default=0) // most)
+        if step <= 1:
+            return self
+        return CellReadings(window_s=self.window_s, spans={name: _peaks(row, step) for name, row in self.spans.items()})
+
+
+def as_json(content: bytes) -> dict[str, object] | None:
+    """What is stored beside the evidence; None where it cannot be read."""
+    try:
+        found: dict[str, object] = msgspec.to_builtins(read(content, NAMES, SPANS))
+    except WrongSchemaError:
+        return None
+    return found
+
+
+def from_json(kept: object) -> CellReadings:
+    """Raises msgspec.ValidationError."""
+    return msgspec.convert(kept, CellReadings)
+
+
+def _peaks(row: tuple[float | None, ...], step: int) -> tuple[float | None, ...]:
+    parts = [[value for value in row[at : at + step] if value is not None] for at in range(0, len(row), step)]
+    return tuple(max(part) if part else None for part in parts)
 
 
 def read(content: bytes, names: Collection[str], spans: int) -> CellReadings:

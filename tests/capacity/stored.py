@@ -11,6 +11,7 @@ import msgspec
 
 from benchmarks.engine.summary_types import CellSummary, Gauge
 from benchmarks.models import Attempt, Cell, Evidence, EvidenceChunk, Grid
+from benchmarks.records import kept_readings
 from benchmarks.records.digest import sha256
 from tests.capacity import synthetic as made
 
@@ -69,7 +70,13 @@ def measure(
         parquet = content(cell) if content else b""
         digest = sha256(parquet) if parquet else f"{cell.pk:064x}"
         kept = Evidence.objects.create(
-            cell_id=cell.pk, attempt=1, schema_version=1, sha256=digest, size_bytes=len(parquet) or 10, requests=20
+            cell_id=cell.pk,
+            attempt=1,
+            schema_version=1,
+            sha256=digest,
+            size_bytes=len(parquet) or 10,
+            requests=20,
+            readings=kept_readings.as_json(parquet) if parquet else None,
         )
         if parquet:
             EvidenceChunk.objects.create(evidence=kept, number=0, content=parquet)

@@ -124,14 +124,13 @@ def test_a_line_of_telemetry_breaks_between_windows_and_where_nothing_was_read()
     assert y == [1.0, 2.0, 3.0, None, 4.0, None, 5.0]
 
 
-def test_readings_are_read_from_the_evidence_once() -> None:
+def test_readings_are_asked_for_once_and_never_read_from_the_evidence() -> None:
     grid = full_grid()
     cells = result_of(grid).evidence.measured
-    with CaptureQueriesContext(connection) as first:
-        before = readings.of_cells(cells)
-    with CaptureQueriesContext(connection) as second:
-        assert readings.of_cells(cells) == before
-    assert (len(first), len(second), len(before)) == (1, 0, 4)
+    with CaptureQueriesContext(connection) as asked:
+        found = readings.of_cells(cells)
+    assert (len(asked), len(found)) == (1, 4)
+    assert "evidencechunk" not in asked[0]["sql"]
 
 
 @pytest.mark.parametrize("key", ["trade-off", "latency-1", "distribution-1", "telemetry"])

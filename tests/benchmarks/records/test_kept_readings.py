@@ -48,3 +48,16 @@ def test_evidence_without_readings_has_its_window_and_no_points() -> None:
 def test_what_is_no_evidence_is_refused() -> None:
     with pytest.raises(WrongSchemaError, match="not a Parquet file"):
         kept_readings.read(b"nothing", ["gpu_power_w"], 5)
+
+
+def test_what_is_stored_beside_the_evidence_reads_back_and_thins_to_its_peaks() -> None:
+    content = evidence(reading(10.1, 200.0), reading(15.5, 300.0))
+    stored = kept_readings.as_json(content)
+    found = kept_readings.from_json(stored)
+    assert found == kept_readings.read(content, kept_readings.NAMES, kept_readings.SPANS)
+    assert found.thinned(2) == kept_readings.read(content, ["gpu_power_w"], 2)
+    assert (found.thinned(48), found.thinned(100)) == (found, found)
+
+
+def test_evidence_that_is_no_parquet_has_no_readings_beside_it() -> None:
+    assert kept_readings.as_json(b"nothing") is None
