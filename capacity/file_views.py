@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 from benchmarks.access import EVERYONE, allow, person
 from benchmarks.queries import grids_of
 from capacity import (
+    batch_tables,
     behaviour_tables,
     confirm_tables,
     exports,
@@ -32,6 +33,7 @@ class Table(Protocol):
 
 TABLES: dict[str, Table] = {
     "cells": exports,
+    "batch": batch_tables,
     "behaviour": behaviour_tables,
     "rubric": rubric_tables,
     "policy": policy_tables,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import F
 from django.utils import timezone
+from msgspec.structs import replace
 
 from benchmarks.conditions import alike
 from benchmarks.facts import probed_words
@@ -15,11 +16,12 @@ from benchmarks.records import search_answer
 from benchmarks.records.modes import Mode
 from benchmarks.runtimes.terms import queue_is_bounded
 from capacity import confirmed, told
+from capacity.assessment import batch_rubric
 from capacity.assessment.batch import batch
 from capacity.assessment.choose import judge, unjudged
 from capacity.assessment.facts import CellFact, ConditionFacts, GridFacts, ProbeFact
 from capacity.assessment.policy import as_arguments
-from capacity.assessment.verdict import BatchVerdict, Verdict
+from capacity.assessment.verdict import BatchVerdict, Rubric, Verdict
 from capacity.models import Choice
 
 GIB = 1024**3
@@ -86,14 +88,20 @@ def verdict_on(found: GridEvidence, facts: GridFacts) -> Verdict:
         else "This way of loading is measured and not judged"
     )
     summary = f"{alone}, so no setting is recommended here. What it is held to: {judged_by[0].lower()}{judged_by[1:]}."
-    held = _held(found, facts) if grid.mode == Mode.STATIC and done else None
+    held, graded = _held(found, facts) if grid.mode == Mode.STATIC and done else (None, None)
     if held is not None and held.heading:
         heading, summary = held.heading, held.words
-    return unjudged(facts, heading=heading, summary=summary, closed_loop=grid.mode == Mode.SEARCH, batch=held)
+    return unjudged(
+        facts, heading=heading, summary=summary, closed_loop=grid.mode == Mode.SEARCH, batch=held, graded=graded
+    )
 
 
-def _held(found: GridEvidence, facts: GridFacts) -> BatchVerdict:
-    return batch(facts, found.conditions[0].power_source if found.conditions else "")
+def _held(found: GridEvidence, facts: GridFacts) -> tuple[BatchVerdict, Rubric]:
+    """A batch against its window with what to do next, and its grade."""
+    power = found.conditions[0].power_source if found.conditions else ""
+    held = batch(facts, power)
+    graded = batch_rubric.graded(facts, held, power)
+    return replace(held, steps=batch_rubric.steps(held, graded)), graded
 
 
 def facts_of(grid: Grid) -> GridFacts:

@@ -58,6 +58,7 @@ urlpatterns = [
     path("grids/new/", new_grid.grid_new, name="grid-new"),
     path("grids/<int:pk>/", result.grid_detail, name="grid-detail"),
     path("grids/<int:pk>/cells.<fmt:fmt>", files.grid_table, {"part": "cells"}, name="grid-cells"),
+    path("grids/<int:pk>/batch.<fmt:fmt>", files.grid_table, {"part": "batch"}, name="grid-batch"),
     path("grids/<int:pk>/behaviour.<fmt:fmt>", files.grid_table, {"part": "behaviour"}, name="grid-behaviour"),
     path("grids/<int:pk>/rubric.<fmt:fmt>", files.grid_table, {"part": "rubric"}, name="grid-rubric"),
     path("grids/<int:pk>/policy.<fmt:fmt>", files.grid_table, {"part": "policy"}, name="grid-policy"),

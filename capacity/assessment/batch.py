@@ -210,10 +210,8 @@ def _judged(row: BatchRow, terms: BatchTerms, found: Pace, checked: Sequence[Gat
     if value > allowed_s:
         return replace(row, answer=Answer.FAILS, words=f"{words} {_late(row, terms)}", remedy=_faster(terms))
     if power and power != terms.power_expected:
-        where = (
-            f"Measured on {_on(power)}, and the window is expected on {_on(terms.power_expected)}: clocks may differ."
-        )
-        remedy = f"Measure it on {_on(terms.power_expected)}, or correct the objective."
+        where = f"Measured on {on(power)}, and the window is expected on {on(terms.power_expected)}: clocks may differ."
+        remedy = f"Measure it on {on(terms.power_expected)}, or correct the objective."
         return replace(row, words=f"{words} {where}", remedy=remedy)
     doubts = [gate for gate in checked if gate.indicative]
     if upper is None or upper > allowed_s:
@@ -333,7 +331,8 @@ def _first(checked: Sequence[Gate]) -> str:
     return next((gate.reason for gate in checked if gate.blocks), "")
 
 
-def _on(power: str) -> str:
+def on(power: str) -> str:
+    """A source of power in words."""
     return terms_words.POWER_WORDS.get(power, power)
 
 

@@ -58,7 +58,7 @@ def _clock(start: str, after_s: float | None) -> str:
 class BatchVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """A static batch against its window. `finish_s` is from its start; `stated_` with the outage that the objective states.
     Its figures are those of `setting`, the smallest batch size that holds, else the one that is done first; `rows` has
-    every batch size."""
+    every batch size. `steps` say what a person does next."""
 
     answer: Answer
     words: str
@@ -76,6 +76,7 @@ class BatchVerdict(msgspec.Struct, frozen=True, kw_only=True):
     latest_finish: str = ""
     outage_s: float = 0.0
     cautions: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
 
     @property
     def chosen(self) -> BatchRow | None:

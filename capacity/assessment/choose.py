@@ -45,6 +45,7 @@ from capacity.assessment.verdict import (
     Confirmation,
     Finding,
     Gate,
+    Grade,
     Headroom,
     Kind,
     Knee,
@@ -56,7 +57,7 @@ from capacity.assessment.verdict import (
     WhyNot,
 )
 
-GRADE = "ungraded"
+GRADE = Grade.UNGRADED
 
 
 def judge(facts: GridFacts) -> Verdict:
@@ -71,11 +72,14 @@ def judge(facts: GridFacts) -> Verdict:
 
 
 def unjudged(
-    facts: GridFacts, *, heading: str, summary: str, closed_loop: bool, batch: BatchVerdict | None = None
-) -> Verdict:
+    facts: GridFacts, *, heading: str, summary: str, closed_loop: bool, batch: BatchVerdict | None = None,
+    graded: Rubric | None = None,
+) -> Verdict:  # fmt: skip
     """The verdict on a grid whose way of loading this method does not judge: no rows, so nothing can be proposed. A static
-    batch is held to its window all the same."""
+    batch is held to its window all the same, and `graded` by it."""
     not_tested = words.NOT_TESTED if closed_loop else words.NOT_TESTED_IN_ANY_LOOP
+    if graded is not None and graded.criteria:
+        not_tested = rubric.not_tested(graded)
     return Verdict(
         method_version=METHOD_VERSION,
         kind=Kind.NOT_JUDGED if any(cell.summary for cell in facts.cells) else Kind.NOT_MEASURED,
@@ -88,14 +92,15 @@ def unjudged(
         reasons=(),
         why_not=(),
         headroom=None,
-        grade=GRADE,
-        grade_reason="Only closed-loop grids of stated settings are judged.",
+        grade=graded.grade if graded else GRADE,
+        grade_reason=graded.reason if graded else "Only closed-loop grids of stated settings are judged.",
         not_tested=not_tested,
         queue_words="",
         cautions=tuple(accounting.short_answers(facts.cells)),
         rate_words="",
         simulated=facts.simulated,
         batch=batch,
+        rubric=graded or Rubric(grade=GRADE, reason=""),
     )
 
 

@@ -68,13 +68,13 @@ def rubric(
         sample(chosen, knee, repeats_of(facts, chosen)),
         _window(chosen, confirmed),
         *(_from_gate(chosen, key, title, next_cell) for key, title, next_cell in GATES),
-        _conditions(facts, confirmed),
+        conditions(facts, confirmed),
         _confirmed(confirmed),
         _cap(confirmed),
         _readings(facts, chosen),
         _diagnosed(findings),
     )
-    return _graded(criteria)
+    return graded(criteria)
 
 
 def not_tested(graded: Rubric) -> tuple[str, ...]:
@@ -115,7 +115,8 @@ _SHORT = {
 # --- the grade -------------------------------------------------------------------------------------------------------
 
 
-def _graded(criteria: tuple[Criterion, ...]) -> Rubric:
+def graded(criteria: tuple[Criterion, ...]) -> Rubric:
+    """The grade that follows from the criteria."""
     open_ones = [one for one in criteria if not one.met]
     severe = [one for one in open_ones if one.band == Grade.NOT_COMPLETE]
     if severe:
@@ -231,7 +232,7 @@ def _from_gate(chosen: SettingRow, key: str, title: str, next_cell: str) -> Crit
     )
 
 
-def _conditions(facts: GridFacts, confirmed: Confirmation | None) -> Criterion:
+def conditions(facts: GridFacts, confirmed: Confirmation | None) -> Criterion:
     found = criterion("conditions", "Conditions recorded and unchanged")
     if not facts.conditions.recorded:
         return replace(

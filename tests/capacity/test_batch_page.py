@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 import pytest
 from django.test import Client
 from msgspec.structs import replace
@@ -14,7 +17,8 @@ from benchmarks.engine.summary_types import CellSummary, GpuTotal
 from benchmarks.engine.terms import End, Window
 from benchmarks.models import Cell, Grid, Role
 from benchmarks.records.modes import StaticTerms
-from capacity.assessment.verdict import Answer, Kind
+from capacity import approvals
+from capacity.assessment.verdict import Answer, Grade, Kind
 from capacity.queries import result_of
 from tests import factories
 from tests.benchmarks.engine.plans import MS, S, a_header, a_plan, a_record
@@ -121,6 +125,60 @@ def test_the_table_has_its_twin_as_json() -> None:
     held = client.get(f"/grids/{grid.pk}/cells.json").json()["batch"]
     assert (held["answer"], held["setting"], held["allowed_s"]) == ("holds", SIZE, 27_000.0)
     assert held["rows"][0]["finish_s"]["value"] == pytest.approx(100_000 * 24.299 / 200)
+
+
+def test_the_table_is_a_file_with_each_batch_size_its_grade_and_what_to_do_next() -> None:
+    grid = measured()
+    client = Client()
+    client.force_login(factories.make_user(grid.team, Role.VIEWER))
+    (row,) = csv.DictReader(io.StringIO(client.get(f"/grids/{grid.pk}/batch.csv").content.decode()))
+    told = {
+        name: row[name] for name in ("batch_size", "taken", "answer", "finish_at", "finish_with_outage_at", "allowed_s")
+    }
+    assert told == {
+        "batch_size": "8", "taken": "True", "answer": "holds", "finish_at": "01:23", "finish_with_outage_at": "01:53",
+        "allowed_s": "27000.0",
+    }  # fmt: skip
+    assert (row["items_left"], row["items_left_with_outage"], row["items_done_again"]) == ("0", "0", "8")
+    assert row["grade"] == result_of(grid).verdict.grade
+    found = client.get(f"/grids/{grid.pk}/batch.json").json()
+    assert found["rows"][0]["batch_size"] == SIZE
+    assert any("lane of its own" in step for step in found["next"])
+
+
+def test_without_a_stated_outage_the_file_says_nothing_of_one_rather_than_zero_items() -> None:
+    grid = measured(replace(NIGHT, outage_s=0.0))
+    client = Client()
+    client.force_login(factories.make_user(grid.team, Role.VIEWER))
+    row = client.get(f"/grids/{grid.pk}/batch.json").json()["rows"][0]
+    assert (row["finish_at"], row["finish_with_outage_at"], row["items_left_with_outage"]) == ("01:23", None, None)
+
+
+def test_the_page_grades_the_night_and_says_what_to_do_next_and_nothing_can_be_proposed() -> None:
+    grid = measured()
+    verdict = result_of(grid).verdict
+    assert verdict.grade == Grade.NEEDS_REVISION
+    open_ones = {one.key for one in verdict.rubric.open}
+    assert "length" in open_ones  # runs of 200 items stand for 100,000
+    html = page(grid, Role.OPERATOR)
+    for words in (
+        "What to do next", "Run the night with batches of 8 from 22:00", "give each item an idempotency key",
+        "so it is not proposed by itself", 'id="rubric"', "Runs as long as they stand for", "What to do with the batch",
+        f"/grids/{grid.pk}/batch.csv",
+    ):  # fmt: skip
+        assert words in html, words
+    assert f"/grids/{grid.pk}/propose/" not in html
+
+
+def test_a_batch_that_is_late_is_graded_so_and_is_still_no_choice_that_a_person_could_propose() -> None:
+    grid = measured(replace(NIGHT, items=300_000))
+    verdict = result_of(grid).verdict
+    assert (verdict.grade, verdict.kind) == (Grade.NO_SAFE_SETTING, Kind.NOT_JUDGED)
+    assert f"/grids/{grid.pk}/propose/" not in page(grid, Role.OPERATOR)
+    with pytest.raises(approvals.Refused):
+        approvals.propose(
+            grid=grid, setting=None, reason="It is late.", by=factories.make_user(grid.team, Role.OPERATOR)
+        )
 
 
 @pytest.mark.parametrize("watts, said", [(180.0, "successful requests per kWh"), (None, "per kWh is not known")])

@@ -33,6 +33,7 @@ SHARED = {
     "capacity/rubric_tables.py": "a table that is a file too",
     "capacity/telemetry_rows.py": "a table that is a file too",
     "capacity/policy_tables.py": "a table that is a file too",
+    "capacity/batch_tables.py": "a table that is a file too",
     "capacity/confirm_tables.py": "a table that is a file too",
     "capacity/queries.py": "the line of provenance, which every file repeats",
     "benchmarks/foreseen.py": "what a plan foresaw, kept with the grid",
