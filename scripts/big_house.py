@@ -146,29 +146,60 @@ def unguarded() -> Iterator[None]:
         triggers.reinstall()
 
 
-def copies(of: Sequence[Grid], number: int, requests: int) -> Iterator[list[Any]]:
-    """Lists of rows, to be written one after the other: grids, then what hangs on them."""
-    from benchmarks.models import Evidence
+def copies(of: Sequence[Grid], number: int) -> list[Grid]:
+    """So many grids under names of their own, with all that hangs on them."""
+    from benchmarks.models import Authorization, Cell, Conditions, Grid
 
-    each = max(requests // max(number * of[0].cells.count(), 1), 1)
-    parts = [(grid, list(grid.cells.all()), grid.conditions.first(), grid.authorizations.first()) for grid in of]
-    turn = itertools.cycle(parts)
-    for first in range(0, number, IN_A_GO):
-        chosen = [next(turn) for _ in range(min(IN_A_GO, number - first))]
-        grids = [
-            copied(grid, name=f"{NAMES[(first + place) % len(NAMES)]} {first + place + 1}")
-            for place, (grid, *_) in enumerate(chosen)
-        ]
-        yield grids
-        whole = list(zip(grids, chosen, strict=True))
-        yield [copied(before, grid_id=grid.pk) for grid, (_, _, before, _) in whole]
-        yield [copied(given, grid_id=grid.pk) for grid, (_, _, _, given) in whole]
-        cells = [copied(cell, grid_id=grid.pk) for grid, (_, of_it, _, _) in whole for cell in of_it]
-        yield cells
-        yield [
-            Evidence(cell_id=c.pk, attempt=1, schema_version=1, sha256=f"{c.pk:064x}", size_bytes=10, requests=each)
-            for c in cells
-        ]
+    last = Grid.objects.latest("pk").pk
+    turn = itertools.islice(itertools.cycle(of), number)
+    rows = (copied(grid, name=f"{NAMES[n % len(NAMES)]} {n + 1}") for n, grid in enumerate(turn))
+    grids = Grid.objects.bulk_create(rows, batch_size=IN_A_GO)
+    for grid in of:
+        hang(Cell, grid, last, all_of_it=True)
+        hang(Conditions, grid, last)
+        hang(Authorization, grid, last)
+    return grids
+
+
+def hang(model: type[Model], grid: Grid, after: int, *, all_of_it: bool = False) -> None:
+    """What hangs on one grid, hung on each copy of it too; inside the database, where no value is read and written anew."""
+    from django.db import connection
+
+    from benchmarks.models import Grid
+
+    columns = [f.column for f in model._meta.concrete_fields if not f.primary_key and f.column != "grid_id"]
+    names, theirs = ", ".join(f'"{c}"' for c in columns), ", ".join(f's."{c}"' for c in columns)
+    table, grids = model._meta.db_table, Grid._meta.db_table
+    one = "" if all_of_it else f" AND s.id = (SELECT MIN(id) FROM {table} WHERE grid_id = s.grid_id)"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} (grid_id, {names}) SELECT g.id, {theirs} FROM {grids} g JOIN {table} s ON s.grid_id = %s{one} "
+            "WHERE g.id > %s AND g.runtime_id = %s ORDER BY g.id, s.id",
+            [grid.pk, after, grid.runtime_id],
+        )
+
+
+def evidence(grids: Sequence[Grid], requests: int) -> None:
+    """So many requests, spread over the cells of these grids; of their evidence the count is kept, not a file."""
+    from benchmarks.models import Cell, Evidence
+
+    cells = Cell.objects.filter(grid_id__gte=grids[0].pk, grid_id__lte=grids[-1].pk).order_by("pk")
+    keys = list(cells.values_list("pk", flat=True))
+    share, more = divmod(requests, len(keys))
+    Evidence.objects.bulk_create(
+        (
+            Evidence(
+                cell_id=key,
+                attempt=1,
+                schema_version=1,
+                sha256=f"{key:064x}",
+                size_bytes=10,
+                requests=share + (n < more),
+            )
+            for n, key in enumerate(keys)
+        ),
+        batch_size=IN_A_GO,
+    )
 
 
 def events(grids: Sequence[Grid], actor: str) -> list[Any]:
@@ -317,13 +348,11 @@ def fill(home: Path) -> None:
     there = Evidence.objects.aggregate(n=Sum("requests"))["n"]
 
     def write() -> list[Grid]:
-        grids: list[Grid] = []
         with transaction.atomic():
-            for rows in copies(small, left, REQUESTS - there):
-                type(rows[0])._default_manager.bulk_create(rows, batch_size=200)
-                grids += rows if isinstance(rows[0], Grid) else []
+            grids = copies(small, left)
+            evidence(grids, REQUESTS - there)
             of_all = events(grids, people[Role.OPERATOR].username)
-            type(of_all[0])._default_manager.bulk_create(of_all, batch_size=500)
+            type(of_all[0])._default_manager.bulk_create(of_all, batch_size=IN_A_GO)
         return grids
 
     grids = timed(f"{left:,} more grids", write)
