@@ -21,6 +21,7 @@ from benchmarks.records import modes
 from benchmarks.records.modes import Mode
 from benchmarks.stats.estimates import Tail
 from capacity import mode_tables, times_table
+from capacity.assessment.goodput import energy_kwh
 from capacity.queries import Result, provenance
 
 if TYPE_CHECKING:
@@ -69,10 +70,15 @@ def as_csv(result: Result) -> str:
 
 def as_json(result: Result) -> str:
     """An object with `rows`, the same columns as the CSV; of static batches also `batch`, each batch size against the
-    window."""
+    window, and of judged settings `settings`, the goodput of each with its 95 % interval."""
     rows = [{name: _plain(value) for name, value in row.items()} for row in _rows(result)]
     held = {"batch": msgspec.to_builtins(result.verdict.batch)} if result.verdict.batch else {}
-    return json_of(rows, **held)
+    settings = [
+        {"setting": row.setting, "good_per_min": msgspec.to_builtins(row.good),
+         "items_per_s": msgspec.to_builtins(row.items_per_s), "good_per_kwh": msgspec.to_builtins(row.good_per_kwh)}
+        for row in result.verdict.rows
+    ]  # fmt: skip
+    return json_of(rows, **held, **({"settings": settings} if settings else {}))
 
 
 def cells_frame(result: Result) -> pd.DataFrame:
@@ -150,6 +156,8 @@ def _cell_values(summary: CellSummary | None) -> dict[str, Value]:
         "cell_completed_per_min": _per_min(summary.completed_per_s) if summary else None,
         "cell_good_per_min": _per_min(summary.good_per_s) if summary else None,
         "cell_output_tokens_per_s": summary.output_tokens_per_s if summary else None,
+        "gpu_energy_kwh": energy_kwh(summary) if summary else None,
+        "cell_good_per_kwh": _good_per_kwh(summary) if summary else None,
         "mean_in_flight": summary.mean_in_flight if summary else None,
         "resent_requests": summary.resent if summary else None,
         "client_limited": summary.client.client_limited if summary else None,
@@ -159,6 +167,12 @@ def _cell_values(summary: CellSummary | None) -> dict[str, Value]:
         read = summary.gauge(gauge) if summary else None
         values[column] = read.peak if read else None
     return values
+
+
+def _good_per_kwh(summary: CellSummary) -> float | None:
+    """Successful requests for each kWh of the GPUs; None where one of them told no power."""
+    kwh = energy_kwh(summary)
+    return None if kwh is None or summary.good_per_s is None else summary.good_per_s * summary.window_s / kwh
 
 
 def _mode_values(result: Result, cell: CellEvidence, part: ClassSummary | None) -> dict[str, Value]:

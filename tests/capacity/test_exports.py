@@ -9,7 +9,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from benchmarks.engine.summary_types import CellSummary
+from benchmarks.engine.summary_types import CellSummary, GpuTotal
 from benchmarks.models import Cell
 from capacity import exports
 from capacity.queries import result_of
@@ -77,7 +77,9 @@ def test_every_number_names_its_unit_or_is_a_count_a_share_or_a_name() -> None:
         column
         for column, value in json.loads(exports.as_json(result))["rows"][0].items()
         if isinstance(value, float)
-        and not column.endswith(("_s", "_bytes", "_min", "_share", "_c", "_w", "_ms", "_p50", "_flight", "_peak"))
+        and not column.endswith(
+            ("_s", "_bytes", "_min", "_share", "_c", "_w", "_ms", "_p50", "_flight", "_peak", "_kwh")
+        )
     ]
     assert unnamed == []
 
@@ -113,3 +115,26 @@ def test_a_cell_whose_window_never_opened_has_no_rates_in_the_file() -> None:
         "cell_sent_requests", "cell_sent_is_sum_of_outcomes", "truncated_prompts", "short_outputs",
     )  # fmt: skip
     assert [name for name in names if row[name] is not None] == []
+
+
+@pytest.mark.parametrize(("known", "kwh", "good_per_kwh"), [(1, 180 * 60 / 3.6e6, 30_000.0), (0, None, None)])
+def test_goodput_for_each_kwh_stands_with_each_cell_and_is_unknown_where_a_gpu_told_no_power(
+    known: int, kwh: float | None, good_per_kwh: float | None
+) -> None:
+    """90 good requests in a minute at 180 W."""
+
+    def of(cell: Cell) -> CellSummary:
+        total = GpuTotal(name="gpu_power_w", value=180.0, known=known, of=1, how="energy counter")
+        return replace(stored.summary_of(cell), gpu_totals=(total,), window_s=60.0, good_per_s=1.5)
+
+    result = result_of(stored.measure(factories.make_grid(limits=made.limits(), class_names=["short"]), of))
+    told = json.loads(exports.as_json(result))
+    row, csv_row = told["rows"][0], next(csv.DictReader(io.StringIO(exports.as_csv(result))))
+    if kwh is None:
+        assert (row["gpu_energy_kwh"], row["cell_good_per_kwh"], csv_row["cell_good_per_kwh"]) == (None, None, "")
+        assert told["settings"][0]["good_per_kwh"]["value"] is None
+        return
+    assert (row["gpu_energy_kwh"], row["cell_good_per_kwh"]) == (pytest.approx(kwh), pytest.approx(good_per_kwh))
+    assert [one["setting"] for one in told["settings"]] == list(result.facts.setting_values)
+    held = told["settings"][0]["good_per_kwh"]
+    assert held["lower"] <= held["value"] <= held["upper"]
