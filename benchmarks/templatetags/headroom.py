@@ -187,9 +187,9 @@ def f3(value: Any) -> str:
 
 @register.filter
 def pct(share: Any) -> str:
-    """A share from 0 to 1 as per cent, with its sign: 0.985 reads "98.5%"."""
+    """A share from 0 to 1 as per cent, with its sign, which a no-break space keeps on its line: 0.985 reads "98.5 %"."""
     number = _finite(share)
-    return _("not recorded") if number is None else f"{number * 100:.1f}%"
+    return _("not recorded") if number is None else f"{number * 100:.1f}\u00a0%"
 
 
 @register.filter

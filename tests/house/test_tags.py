@@ -41,7 +41,7 @@ def test_a_number_that_is_not_finite_reads_not_recorded(name: str, value: float)
     ("name", "value", "words"),
     [
         ("f0", 1234.5, "1,234"), ("f0", 0, "0"), ("f1", 57.46, "57.5"), ("f2", 0.815, "0.81"), ("f2", 1.005e6, "1,005,000.00"),
-        ("f3", -0.0004, "-0.000"), ("pct", 0.985, "98.5%"), ("pct", 0, "0.0%"), ("pct", 1, "100.0%"),
+        ("f3", -0.0004, "-0.000"), ("pct", 0.985, "98.5\u00a0%"), ("pct", 0, "0.0\u00a0%"), ("pct", 1, "100.0\u00a0%"),
         ("seconds", 0, f"0.00{NBSP}s"), ("seconds", 0.0434, f"0.043{NBSP}s"), ("seconds", 0.0999, f"0.100{NBSP}s"),
         ("seconds", 0.1, f"0.10{NBSP}s"), ("seconds", 1.234, f"1.23{NBSP}s"), ("seconds", 9.99, f"9.99{NBSP}s"),
         ("seconds", 10, f"10.0{NBSP}s"), ("seconds", 99.9, f"99.9{NBSP}s"), ("seconds", 100, f"100{NBSP}s"),

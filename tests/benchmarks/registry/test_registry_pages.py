@@ -313,7 +313,7 @@ def test_a_shared_beginning_turns_and_a_pause_are_kept_and_shown(client: Client,
         ("json", 0.25, 4, 1.5)
     ]
     for words in (
-        "25.0% of each prompt",
+        "25.0 % of each prompt",
         "4 turns, 1.5 s between them",
         "One JSON object to a schema",
         "answers end by themselves",
