@@ -229,12 +229,13 @@ def statement_detail(request: HttpRequest, number: str) -> HttpResponse:
     statement = get_object_or_404(_statements(request).defer(None), number=number)
     verdict = verify_bytes(bytes(statement.envelope), _keyring(), timezone.now())
     document = approvals.document_of(statement)
-    page = words.page(document, in_language(get_language() or "en"))
+    say = in_language(get_language() or "en")
+    page = words.page(document, say)
     context = {
         "statement": statement,
         "page": page,
-        "charts": mark_safe(charts_svg(document)),
-        "charts_narrow": mark_safe(charts_svg(document, narrow=True)),
+        "charts": mark_safe(charts_svg(document, say)),
+        "charts_narrow": mark_safe(charts_svg(document, say, narrow=True)),
         "qr": mark_safe(qr_svg(page.verify_url)),
         "digest12": statement.digest[:12],
         "verdict": verdict,

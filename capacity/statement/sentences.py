@@ -182,7 +182,14 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True):
     texts: dict[str, str]
 
     def __call__(self, name: str, /, **filled: str) -> str:
+        if self.direction == "rtl":
+            filled = {place: isolated(text) for place, text in filled.items()}
         return (self.texts.get(name) or TEXTS[name]).format(**filled)
+
+
+def isolated(text: str) -> str:
+    """Kept together among words of the other direction: a name, number or address is read in its own order."""
+    return f"\u2068{text}\u2069" if text.strip() else text
 
 
 ENGLISH = Sentences(language="en", texts=TEXTS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from capacity.statement.sentences_annex_ur import TEXTS as ANNEX
+
 MONTHS = {
     "Jan": "جنوری", "Feb": "فروری", "Mar": "مارچ", "Apr": "اپریل", "May": "مئی", "Jun": "جون",
     "Jul": "جولائی", "Aug": "اگست", "Sep": "ستمبر", "Oct": "اکتوبر", "Nov": "نومبر", "Dec": "دسمبر",
@@ -9,8 +11,8 @@ MONTHS = {
 NUMBERS = ("کوئی نہیں", "ایک", "دو", "تین", "چار", "پانچ", "چھ", "سات", "آٹھ", "نو", "دس", "گیارہ", "بارہ")
 
 TEXTS: dict[str, str] = {
-    "translated": "یہ ترجمہ صرف پڑھنے میں مدد کے لیے ہے اور کسی مادری زبان والے قاری نے اسے نہیں جانچا۔ دستخط شدہ متن "
-    "انگریزی میں ہے۔",
+    "translated": "یہ ترجمہ صرف پڑھنے میں مدد کے لیے ہے اور کسی مادری زبان والے قاری نے اسے نہیں جانچا۔ دستخط شدہ "
+    "متن انگریزی میں ہے۔",
     "label": "گنجائش نامہ",
     "dates": "اجرا {first}، میعاد {last} تک",
     "label.demonstration": "نمائشی",
@@ -25,12 +27,10 @@ TEXTS: dict[str, str] = {
     "lead.with_no_queue": "{setting} کے ساتھ اور بغیر قطار کے اس ترتیب نے مکمل کیں ",
     "lead.rate": "{rate} درخواستیں فی منٹ",
     "lead.inside": "، {objectives} کے اندر{interval}، نیچے دی گئی درخواستوں کے آمیزے کے لیے۔",
-    "lead.confirmed": "، {objectives} کے اندر{interval}، نیچے دی گئی درخواستوں کے آمیزے کے لیے، جب {offered} فی منٹ اپنے "
-    "اپنے وقت پر آئیں؛ "
-    "ان میں سے {refused} کو انکار کیا گیا۔",
-    "lead.confirmed_none": "، {objectives} کے اندر{interval}، نیچے دی گئی درخواستوں کے آمیزے کے لیے، جب {offered} فی منٹ "
-    "اپنے اپنے وقت پر آئیں؛ "
-    "ان میں سے کسی کو انکار نہیں کیا گیا۔",
+    "lead.confirmed": "، {objectives} کے اندر{interval}، نیچے دی گئی درخواستوں کے آمیزے کے لیے، جب {offered} فی "
+    "منٹ اپنے اپنے وقت پر آئیں؛ ان میں سے {refused} کو انکار کیا گیا۔",
+    "lead.confirmed_none": "، {objectives} کے اندر{interval}، نیچے دی گئی درخواستوں کے آمیزے کے لیے، جب {offered} "
+    "فی منٹ اپنے اپنے وقت پر آئیں؛ ان میں سے کسی کو انکار نہیں کیا گیا۔",
     "lead.plan": " گنجائش کی بچت رکھتے ہوئے زیادہ سے زیادہ {rate} فی منٹ کا منصوبہ بنائیں۔",
     "none.several": "{named} میں سے کوئی ترتیب محفوظ نہیں پائی گئی",
     "none.one": "آزمائی گئی واحد ترتیب، {named}، محفوظ نہیں پائی گئی",
@@ -57,15 +57,31 @@ TEXTS: dict[str, str] = {
     "table.limit": "حد {limit}",
     "table.approved": "{setting}، منظور شدہ",
     "table.confirmed": "{setting}، تصدیق شدہ",
-    "caption.n": "n = {n} درخواستیں فی ترتیب ({classes})، {repeats}۔",
-    "caption.n_in_all": "n = {n} درخواستیں فی ترتیب (کل {classes})، {repeats}۔",
-    "caption.n_stated": "n = {n} درخواستیں فی ترتیب (بیان کردہ پر {classes})، {repeats}۔",
+    "caption.n": "\u2066n = {n}\u2069 درخواستیں فی ترتیب ({classes})، {repeats}۔",
+    "caption.n_in_all": "\u2066n = {n}\u2069 درخواستیں فی ترتیب (کل {classes})، {repeats}۔",
+    "caption.n_stated": "\u2066n = {n}\u2069 درخواستیں فی ترتیب (بیان کردہ پر {classes})، {repeats}۔",
     "caption.repeat": "{count} تکرار",
     "caption.repeats": "{count} تکراریں",
+    "caption.confirmed": "”{name}“ گرڈ {grid} کا کھلا چکر ہے (\u2066n = {n}\u2069)، جس میں انکار شدہ درخواست تاخیر والی گنی "
+    "گئی؛ اس سے اوپر کی سطروں میں ایک مقررہ تعداد جاری رکھی گئی۔",
     "caption.past": "خط کشیدہ اپنے ہدف یا حد سے باہر ہے۔",
     "caption.indicative": "† اشارتی: دعوے کے لیے درخواستیں بہت کم ہیں۔",
     "caption.bounds": "حدود ضمیمے میں ہیں۔",
     "memory.note": "زیادہ سے زیادہ VRAM: {words}۔",
+    "chart.rate": "درخواستیں فی منٹ",
+    "chart.ratio": "\u2067p95 ÷ ہدف، سب سے کمزور قسم (تناسب)\u2069",
+    "chart.objective": "ہدف",
+    "chart.all": "تمام درخواستیں",
+    "chart.memory": "\u2067زیادہ سے زیادہ VRAM (GiB)\u2069",
+    "chart.memory_limit": "\u2067زیادہ سے زیادہ VRAM (GiB)، حد {limit}\u2069",
+    "chart.missing": "\u2067p95 کے بغیر، نہیں دکھائی گئیں: {settings}\u2069",
+    "chart.active": "\u2067{setting} فعال\u2069",
+    "chart.in_flight": "\u2067{setting} جاری\u2069",
+    "chart.confirmed": "\u2067{setting} تصدیق شدہ\u2069",
+    "chart.alt": "درخواستیں فی منٹ بمقابلہ p95 تقسیم ہدف، بلحاظ {term}۔ {points}۔",
+    "chart.alt_point": "{setting}: {rate} کامیاب فی منٹ {times}، زیادہ سے زیادہ VRAM {vram}",
+    "chart.alt_times": "ہدف کے {ratio} گنا پر",
+    "chart.alt_no_times": "p95 کے بغیر",
     "tested": "کیا آزمایا گیا",
     "tested.model": "ماڈل",
     "tested.runtime": "رن ٹائم",
@@ -107,6 +123,7 @@ TEXTS: dict[str, str] = {
     "not_recorded": "درج نہیں",
     "range": "{first} تا {last}",
     "and": "{first} اور {last}",
+    "interval": "(\u2066{percent}\u00a0CI\u2069: {lower} تا {upper})",
     "share": "{percent} ({n} میں سے {hits})",
     "span": "{start} تا {end} {zone}",
     "objectives.one": "اپنے وقت کے ہدف",
@@ -132,25 +149,7 @@ TEXTS: dict[str, str] = {
     "state.among failures": "ناکامیوں میں",
     "state.too few requests": "درخواستیں بہت کم",
     "state.not recorded": "درج نہیں",
-    "annex": "ضمیمے",
-    "annex.not_tested": "کیا نہیں آزمایا گیا",
-    "annex.nothing_untested": "کوئی چیز غیر آزمودہ درج نہیں؛ یہ نامہ صرف جدول کی باتوں پر محیط ہے۔",
-    "open": "کھلے چکر میں تصدیق شدہ",
-    "every": "ہر ترتیب پر ہر حد",
-    "every.limit": "حد",
-    "every.measured": "ماپا گیا",
-    "every.bound": "بالائی حد",
-    "every.verdict": "فیصلہ",
-    "headroom": "گنجائش کی بچت",
-    "controls": "ترتیب کے ساتھ چلنے والے ضوابط",
-    "grade": "درجہ",
-    "diagnosis": "تشخیص",
-    "config": "مکمل ترتیب",
-    "cells": "خانے",
-    "method": "طریقہ اور تعریفیں",
-    "people": "کس نے کیا کیا",
-    "evidence": "ثبوت",
-    "verify": "جانچنے کا طریقہ",
+    **ANNEX,
     **{f"month.{name}": word for name, word in MONTHS.items()},
     **{f"number.{number}": word for number, word in enumerate(NUMBERS)},
 }

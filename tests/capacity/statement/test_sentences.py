@@ -24,18 +24,33 @@ def places(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("language", list(LANGUAGES))
-def test_every_language_fills_the_places_of_english(language: str) -> None:
+def test_every_language_says_every_sentence_with_the_places_of_english(language: str) -> None:
     texts = LANGUAGES[language].texts
-    assert set(texts) <= set(TEXTS)
+    assert set(texts) == set(TEXTS), f"{language} lacks {sorted(set(TEXTS) - set(texts))}"
     assert [name for name, text in texts.items() if text and places(text) != places(TEXTS[name])] == []
 
 
 def test_what_a_language_lacks_is_said_in_english() -> None:
     half = Sentences(language="ur", direction="rtl", texts={"result": "‹Result›"})
     assert (half("result"), half("limits"), half("key", name="one")) == (
-        "‹Result›", "Operating limits", "Signed, Ed25519 key one",
+        "‹Result›", "Operating limits", "Signed, Ed25519 key \u2068one\u2069",
     )  # fmt: skip
     assert in_language("xx") is ENGLISH
+
+
+def test_what_is_filled_in_keeps_its_own_order_among_words_from_right_to_left() -> None:
+    urdu = in_language("ur")
+    assert urdu("table.limit", limit="22 GiB") == "حد \u206822 GiB\u2069"
+    assert urdu("lead.inside", objectives="x", interval="").count("\u2068") == 1, (
+        "nothing is kept together round nothing"
+    )
+    assert ENGLISH("table.limit", limit="22 GiB") == "limit 22 GiB"
+
+
+def test_urdu_is_urdu_and_says_that_nobody_reviewed_it() -> None:
+    plain = {name for name, text in LANGUAGES["ur"].texts.items() if not re.search("[\u0600-\u06ff]", text)}
+    assert {name for name in plain if re.search("[A-Za-z]{2}", re.sub("{.*?}", "", TEXTS[name]))} <= {"foot"}
+    assert "مادری زبان" in in_language("ur")("translated")
 
 
 @pytest.mark.parametrize("name", list(PAGES))
