@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Max, Prefetch, Q
+from django.db.models import Count, F, Max, Prefetch, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -75,7 +76,7 @@ def days_left(until: datetime, now: datetime) -> str:
 def standing(team_id: int) -> list[Standing]:
     """The newest approved choice of each service, newest first; the number of queries does not grow with them."""
     issued = Prefetch("statements", queryset=Statement.objects.defer("pdf", "envelope").order_by("-issued_at"))
-    rows = duties.choices_of(team_id).filter(status=Choice.Status.APPROVED).select_related("grid__probe")
+    rows = duties.choices_of(team_id).filter(pk__in=_newest(team_id)).select_related("grid__probe")
     rows = rows.annotate(cells=Count("grid__cells", filter=Q(grid__cells__probe=""))).prefetch_related(issued)
     kept: dict[tuple[str, str], Choice] = {}
     for choice in rows.order_by("-decided_at"):
@@ -89,6 +90,14 @@ def standing(team_id: int) -> list[Standing]:
         )
         for choice in kept.values()
     ]  # fmt: skip
+
+
+def _newest(team_id: int) -> QuerySet[Choice, int]:
+    """The key of the newest approved choice of each service; found inside the database, where the older ones stay."""
+    service = (F("grid__runtime__slug"), F("grid__workload__slug"))
+    place = Window(RowNumber(), partition_by=service, order_by=(F("decided_at").desc(), F("pk").desc()))
+    approved = Choice.objects.filter(grid__team=team_id, status=Choice.Status.APPROVED)
+    return approved.annotate(place=place).filter(place=1).values_list("pk", flat=True)
 
 
 def service_of(grid: Grid) -> tuple[str, str]:
