@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
@@ -111,8 +112,9 @@ def _comparison(chosen: list[Grid]) -> Comparison:
 
 def _offered(request: HttpRequest, first: Grid | None) -> list[tuple[str, list[tuple[int, str]]]]:
     """The newest grids that have something measured, as number and words; those most like the first one stand first."""
-    measured = Cell.objects.filter(probe="", status=Cell.Status.MEASURED).values("grid")
-    rows = list(grids_of(person(request).team.pk).filter(pk__in=measured)[:OFFERED])
+    measured = Cell.objects.filter(grid=OuterRef("pk"), probe="", status=Cell.Status.MEASURED)
+    of_team = Grid.objects.filter(Exists(measured), team=person(request).team).select_related("runtime")
+    rows = list(of_team.only("name", "mode", "workload_id", "runtime__name")[:OFFERED])
     if not rows:
         return []
     if first is None:
