@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from html import unescape
 from typing import Any
 
 from playwright.sync_api import Page
@@ -72,7 +73,8 @@ def expected(account: str, path: str) -> int:
 
 
 def linked(page: Page, first: list[str]) -> Iterator[str]:
-    """One address of each kind that `first` and the pages behind link to, as far as it is not in `first` itself."""
+    """One address of each kind that `first` and the pages behind link to, as far as it is not in `first` itself. Read as the
+    account of this window, without drawing the pages."""
     seen = {kind for path in first for kind in KINDS if re.fullmatch(kind, path)}
     waiting, opened = list(first), set[str]()
     while waiting:
@@ -80,8 +82,8 @@ def linked(page: Page, first: list[str]) -> Iterator[str]:
         if path in opened:
             continue
         opened.add(path)
-        page.goto(path, wait_until="domcontentloaded")
-        for link in page.eval_on_selector_all("main a[href]", "links => links.map((a) => a.getAttribute('href'))"):
+        for link in re.findall(r'<a\b[^>]*?\bhref="([^"]+)"', page.request.get(path).text().partition("<main")[2]):
+            link = unescape(link)
             kind = next((kind for kind in KINDS if re.fullmatch(kind, link)), None)
             if kind is not None and kind not in seen:
                 seen.add(kind)
