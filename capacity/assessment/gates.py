@@ -141,7 +141,8 @@ def _share(blank: Gate, parts: Sequence[tuple[str, Share]], *, limit: float, wha
 
 
 def _share_words(name: str, pair: tuple[int, int], limit: float, what: str) -> str:
-    return f"{pair[0]} of {pair[1]} {what} in {name}, {pair[0] / pair[1]:.1%}; at least {limit:.1%} is asked."
+    share = f"{100 * pair[0] / pair[1]:.1f}\u00a0%"
+    return f"{pair[0]} of {pair[1]} {what} in {name}, {share}; at least {100 * limit:.1f}\u00a0% is asked."
 
 
 def _needs(hits: int, n: int, share: float) -> int | None:

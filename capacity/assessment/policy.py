@@ -251,7 +251,7 @@ def _retry(facts: GridFacts) -> PolicyLine:
     value = (
         "none"
         if used.kind == "none"
-        else f"{used.tries} tries, {used.base_s:g} to {used.most_s:g} s, budget {budget:.0%} of requests"
+        else f"{used.tries} tries, {used.base_s:g} to {used.most_s:g} s, budget {100 * budget:.0f}\u00a0% of requests"
     )
     return PolicyLine(
         key="client_retry", title="Client retries", value=value, words=words, source=source, number=float(used.tries),

@@ -192,7 +192,7 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        return f"{self.share:.0%} for {self.name}" + (f" ({self.source})" if self.source else "")
+        return f"{100 * self.share:.0f}\u00a0% for {self.name}" + (f" ({self.source})" if self.source else "")
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,7 +49,8 @@ def below(facts: GridFacts, row: SettingRow, chosen: SettingRow) -> tuple[str, .
     idle, busy = _busy(facts, row.setting), _busy(facts, chosen.setting)
     if idle is not None and busy is not None:
         state = "The GPU is mostly idle" if idle < IDLE_SHARE else "The GPU is not full"
-        found.append(f"{state}: it is busy {idle:.0%} of the time, with {words.flight(chosen.setting)} {busy:.0%}.")
+        shares = f"{100 * idle:.0f}\u00a0%", f"{100 * busy:.0f}\u00a0%"
+        found.append(f"{state}: it is busy {shares[0]} of the time, with {words.flight(chosen.setting)} {shares[1]}.")
     found.extend(row.reasons[:3] if not row.safe else ())
     return tuple(found)
 

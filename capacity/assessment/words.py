@@ -146,9 +146,9 @@ def against(row: SettingRow, chosen: SettingRow) -> list[str]:
 
 
 def more_or_fewer(factor: float) -> str:
-    """1.19 reads "19% more", 0.67 "33% fewer"."""
+    """1.19 reads "19 % more", 0.67 "33 % fewer", each with a no-break space."""
     percent = round(100 * (factor - 1))
-    return f"{percent}% more" if percent > 0 else f"{-percent}% fewer" if percent < 0 else "as many"
+    return f"{percent}\u00a0% more" if percent > 0 else f"{-percent}\u00a0% fewer" if percent < 0 else "as many"
 
 
 def refused(row: SettingRow) -> str:

@@ -145,7 +145,9 @@ def test_items_that_were_never_begun_are_a_failure_of_that_run_not_a_faster_one(
 def test_items_that_failed_for_good_break_the_objective_however_early_the_batch_is_done() -> None:
     found = batch(facts(*(run(k, 200.0, done=150, failed=50) for k in (1, 2, 3))), "grid")
     assert found.answer == Answer.FAILS
-    assert found.words.startswith("450 of 600 scheduled requests succeeded in short, 75.0%; at least 90.0% is asked.")
+    assert found.words.startswith(
+        "450 of 600 scheduled requests succeeded in short, 75.0\u00a0%; at least 90.0\u00a0% is asked."
+    )
 
 
 def test_a_host_that_is_not_safe_is_not_made_safe_by_a_window() -> None:

@@ -35,7 +35,7 @@ def test_four_is_recommended_and_eight_refused_with_its_reasons() -> None:
     (why,) = verdict.why_not
     assert why.setting == 8
     text = " ".join(why.sentences)
-    assert "% fewer successful requests a minute, 3% more completed" in text
+    assert "\u00a0% fewer successful requests a minute, 3\u00a0% more completed" in text
     assert "over the limit of 1.00 s" in text
     assert "Up to 4 requests waited" in text
 
@@ -64,12 +64,12 @@ def test_the_worked_example_four_is_chosen_one_is_idle_and_eight_has_its_three_r
     assert verdict.recommended == 4
     (below,), (above,) = verdict.below, verdict.why_not
     assert below.sentences == (
-        "One request in flight: 52% fewer successful requests a minute, 52% fewer completed.",
+        "One request in flight: 52\u00a0% fewer successful requests a minute, 52\u00a0% fewer completed.",
         "4 requests in flight do 2.1 times the work.",
-        "The GPU is mostly idle: it is busy 21% of the time, with 4 requests in flight 86%.",
+        "The GPU is mostly idle: it is busy 21\u00a0% of the time, with 4 requests in flight 86\u00a0%.",
     )
     text = " ".join(above.sentences)
-    assert "2% more successful requests a minute" in text
+    assert "2\u00a0% more successful requests a minute" in text
     assert "VRAM is nearly full: 0.3 GiB of the 36.8 GiB allowed are left." in text
     assert "Long requests delay short ones: p95 of short in the mix is 3.1 times that alone, 1.5 times with 4" in text
     assert [gate.key for gate in verdict.rows[-1].gates if gate.blocks] == ["fairness"]

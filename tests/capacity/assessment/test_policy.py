@@ -125,12 +125,12 @@ def test_retry_after_is_the_queues_or_the_time_in_which_the_places_are_worked_of
 @pytest.mark.parametrize(
     ("declared", "value", "said"),
     [
-        (None, "3 tries, 0.5 to 20 s, budget 10% of requests", ""),
-        (RetryPolicy(kind="immediate", tries=5), "3 tries, 0.5 to 20 s, budget 10% of requests", "(at once): change"),
+        (None, "3 tries, 0.5 to 20 s, budget 10\u00a0% of requests", ""),
+        (RetryPolicy(kind="immediate", tries=5), "3 tries, 0.5 to 20 s, budget 10\u00a0% of requests", "(at once): change"),
         (RetryPolicy(kind="backoff", tries=5, jitter=True), "3 tries", "without Retry-After and a budget"),
         (
             RetryPolicy(kind="backoff", tries=4, base_s=1, jitter=True, honours_retry_after=True, budget_share=0.05),
-            "4 tries, 1 to 20 s, budget 5% of requests", "",
+            "4 tries, 1 to 20 s, budget 5\u00a0% of requests", "",
         ),
         (RetryPolicy(kind="none"), "none", ""),
     ],
