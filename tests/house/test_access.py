@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
+from benchmarks.access import person_of
 from benchmarks.models import Authorization, Conditions, EndpointCheck, Grid, Role, WorkerKey
 from capacity.models import Choice, Key, Statement
 from capacity.statement import dsse
@@ -316,3 +319,24 @@ def test_the_roles_of_one_team_do_not_count_in_another(world: dict[str, Any], cl
         200,
         403,
     )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "team", "roles"),
+    [
+        (None, "Alpha", {VIEWER, SIGNER}),
+        ("beta", "Beta", {OPERATOR}),
+        ("of-others", "Alpha", {VIEWER, SIGNER}),
+    ],
+)
+def test_a_person_in_two_teams_has_the_roles_of_the_one_they_work_in_by_one_read(
+    wanted: str | None, team: str, roles: set[Role]
+) -> None:
+    user = make_user(make_team("Alpha", slug="alpha"), VIEWER, SIGNER)
+    user.memberships.create(team=make_team("Beta", slug="beta"), role=OPERATOR)
+    make_team("Of others", slug="of-others")
+    with CaptureQueriesContext(connection) as asked:
+        found = person_of(user, wanted)
+    assert found is not None
+    assert (found.team.name, found.team.slug, found.roles) == (team, wanted if team == "Beta" else "alpha", roles)
+    assert len(asked) == 1
