@@ -17,7 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,13 +109,12 @@ def windows(grid_number: int, people: int, truths: Sequence[dict[str, Any]]) -> 
     from benchmarks.models import Grid
     from benchmarks.records import parquet
 
-    received = np.array(sorted((t["t_received_ns"], i) for i, t in enumerate(truths)), dtype=np.int64).reshape(-1, 2)
-    found = []
+    known, found = by_prompt(truths), []
     for cell in queries.evidence(Grid.objects.get(pk=grid_number)).cells:
         if cell.summary is None:
             found.append(Window(people, cell.setting, cell.repeat, 0, None, f"not measured: {cell.reason}"))
             continue
-        late = late_ms(parquet.read(queries.evidence_bytes(cell.cell_id)), received, truths)
+        late = late_ms(parquet.read(queries.evidence_bytes(cell.cell_id)), known)
         health = cell.summary.client
         why = (health.why or "client-limited") if health.client_limited else ""
         p99 = float(np.quantile(late, 0.99)) if len(late) else None
@@ -123,26 +122,31 @@ def windows(grid_number: int, people: int, truths: Sequence[dict[str, Any]]) -> 
     return found
 
 
-def late_ms(columns: Any, received: Any, truths: Sequence[dict[str, Any]]) -> Any:
-    """How much later than written the client saw first and last pieces. Each request is joined to the first that the server
-    read after it was sent and that no earlier request took."""
-    base = columns.header.monotonic_ns
-    stamps = {name: columns.requests.masked[f"t_{name}_ns"] for name in ("sent", "first", "last")}
-    known = np.logical_and.reduce([one.known.astype(bool) for one in stamps.values()])
-    window = columns.window
-    late, taken, rows = [], set[int](), np.flatnonzero(known)
-    for row in rows[np.argsort(stamps["sent"].values[rows])]:
-        sent, first, last = (int(one.values[row]) for one in stamps.values())
-        place = int(np.searchsorted(received[:, 0], base + sent))
-        while place < len(received) and place in taken:
-            place += 1
-        if place >= len(received) or received[place, 0] > base + first:
-            continue
-        taken.add(place)
-        truth = truths[int(received[place, 1])]
-        if window.start_ns <= sent <= window.end_ns and truth["t_first_ns"] and truth["t_last_ns"]:
-            late += [(base + first - truth["t_first_ns"]) / NS_PER_MS, (base + last - truth["t_last_ns"]) / NS_PER_MS]
+def late_ms(columns: Any, truths: Mapping[str, Sequence[dict[str, Any]]]) -> Any:
+    """How much later than written the client saw first and last pieces of the window's answers, both on one clock. A prompt
+    names its request; where several cells sent it, the first that the server read after it was sent is meant."""
+    from benchmarks.engine.prompts import Workload
+    from benchmarks.records.calibration import good_rows
+    from benchmarks.simulator.truth import prompt_digest
+
+    stamps = {name: columns.requests.masked[f"t_{name}_ns"].values for name in ("sent", "first", "last")}
+    workload, indexes = Workload(columns.plan), columns.requests.plain["index"]
+    late = []
+    for row in good_rows(columns):
+        sent, first, last = (int(one[row]) for one in stamps.values())
+        asked = truths.get(prompt_digest(workload.build(int(indexes[row])).text), ())
+        truth = next((one for one in asked if sent <= one["t_received_ns"] <= last), None)
+        if truth is not None and truth["t_first_ns"] and truth["t_last_ns"]:
+            late += [(first - truth["t_first_ns"]) / NS_PER_MS, (last - truth["t_last_ns"]) / NS_PER_MS]
     return np.array(late)
+
+
+def by_prompt(truths: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """In the order in which the server read them."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in sorted(truths, key=lambda one: int(one["t_received_ns"])):
+        found.setdefault(one["prompt_digest"], []).append(one)
+    return found
 
 
 def faults(found: Sequence[Window]) -> list[str]:
@@ -173,7 +177,9 @@ def soak(levels: Sequence[int], seconds: float) -> list[Window]:
             grids[people] = drawn(journey, plan(endpoint, people, seconds))
             tally = beside(stack, journey, grids[people], people, within_s=seconds * 3 + 240)
             print(f"{people} people: {tally.words()}", flush=True)
-            truths[people] = httpx.get(f"{endpoint}/truth", timeout=120, trust_env=False).json()["requests"]
+            page = httpx.get(f"{endpoint}/truth", timeout=120, trust_env=False).raise_for_status()
+            (HOME / f"truth-{people}.json").write_bytes(page.content)
+            truths[people] = page.json()["requests"]
         journey.close()
     os.environ["HEADROOM_VAR"] = str(HOME)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "capacity.settings")

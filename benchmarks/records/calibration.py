@@ -99,7 +99,7 @@ def compare(columns: Columns, truths: Sequence[Truth], limits: Limits | None = N
     ttft_ms: list[float] = []
     gaps_ms: list[Floats] = []
     lost = uneven = 0
-    workload, rows = Workload(columns.plan), _good_rows(columns)
+    workload, rows = Workload(columns.plan), good_rows(columns)
     indexes = columns.requests.plain["index"]
     for row in rows:
         seen_ms = _gaps_ms(columns, row)
@@ -117,7 +117,8 @@ def compare(columns: Columns, truths: Sequence[Truth], limits: Limits | None = N
     return _verdict(ttft, gaps, unfit, limits or Limits())
 
 
-def _good_rows(columns: Columns) -> list[int]:
+def good_rows(columns: Columns) -> list[int]:
+    """Of the window, answered and with the stamps that are held against the truth."""
     requests = columns.requests
     good = requests.codes["outcome"] == OUTCOMES.index(Outcome.OK)
     inside = requests.codes["phase"] == PHASES.index(Phase.WINDOW)
