@@ -360,9 +360,10 @@ def test_a_grid_shows_what_was_proposed_of_it_and_is_found_by_its_grade(
         "proposed",
         31.25,
     ]
-    text = shown(client, "grid-list", sort="-rate", columns=["name", "setting", "rate", "grade"])
+    by_rate = {"sort": "-rate", "columns": ["name", "setting", "rate", "grade"]}
+    text = shown(client, "grid-list", **by_rate)
     assert ("4 in flight" in text, "31.2" in text, "No safe setting" in text) == (True, True, True)
-    assert [found["setting"] for found in rows(client, "grid-list", sort="-rate")] == [4, None]
+    assert [found["setting"] for found in rows(client, "grid-list", **by_rate)] == [4, None]
 
 
 # --- registry --------------------------------------------------------------------------------------------------------
