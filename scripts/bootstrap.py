@@ -24,7 +24,7 @@ LOG = ROOT / "var" / "install.log"
 OLDEST, NEWEST = (3, 11), (3, 14)
 SETS = {
     "run": ["requirements.txt"],
-    "dev": ["requirements.txt", "requirements-dev.txt", "requirements-tokenizer.txt"],
+    "dev": ["requirements.txt", "requirements-tokenizer.txt", "requirements-dev.txt"],
     "real": ["requirements-real.txt"],
 }
 NO_REGISTRY = re.compile(
