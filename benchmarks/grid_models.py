@@ -102,6 +102,7 @@ class Grid(models.Model):
         indexes = [
             models.Index(fields=["team", "-id"]),
             models.Index(fields=["team", "status"], name="grids_by_status"),
+            models.Index(fields=["hardware", "status"], name="grids_of_host"),
         ]
 
     def __str__(self) -> str:
@@ -248,7 +249,11 @@ class Cell(models.Model):
                 name="measured_cell_has_summary",
             ),
         ]
-        indexes = [models.Index(fields=["hardware", "status", "position"])]
+        indexes = [
+            models.Index(fields=["hardware", "status", "position"]),
+            models.Index(fields=["hardware", "status", "-finished_at"], name="cells_by_end"),
+            models.Index(fields=["grid"], condition=Q(status="stopped"), name="stopped_cells"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} of grid {self.grid_id}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from benchmarks.access import OPERATE, RUN, SIGN, Person
 from benchmarks.facts import is_fresh
 from benchmarks.models import Cell, Grid, Hardware
-from benchmarks.queries import grids_of
+from benchmarks.queries import count_of, grids_of
 from benchmarks.templatetags.headroom import since, when
 from capacity import duties
 from capacity.assessment.verdict import Grade
@@ -125,14 +125,12 @@ def _stopped(who: Person) -> Iterable[Attention]:
         team=OuterRef("team"), runtime__slug=OuterRef("runtime__slug"), workload__slug=OuterRef("workload__slug"),
         pk__gt=OuterRef("pk"),
     )  # fmt: skip
-    guarded = Cell.objects.filter(grid=OuterRef("pk"), status=Cell.Status.STOPPED)
+    guarded = Cell.objects.filter(status=Cell.Status.STOPPED).values("grid")
     rows = grids_of(who.team.pk).filter(
-        Exists(guarded), ~Exists(newer), status__in=[Grid.Status.STOPPED, Grid.Status.MEASURED], choices__isnull=True
+        ~Exists(newer), pk__in=guarded, status__in=[Grid.Status.STOPPED, Grid.Status.MEASURED], choices__isnull=True
     )
-    plain = Q(cells__probe="")
-    rows = rows.annotate(
-        total=Count("cells", filter=plain), kept=Count("cells", filter=plain & Q(cells__status=Cell.Status.MEASURED))
-    )
+    plain = Cell.objects.filter(grid=OuterRef("pk"), probe="")
+    rows = rows.annotate(total=count_of(plain), kept=count_of(plain.filter(status=Cell.Status.MEASURED)))
     for grid in rows.order_by("-pk")[:OF_A_KIND]:
         told = {"kept": grid.kept, "total": grid.total}
         yield Attention(

@@ -186,6 +186,11 @@ class Statement(models.Model):
 
     class Meta:
         ordering = ["-issued_at"]
+        # Two documents lie in each row: what is sorted and counted by is read from an index, beside them.
+        indexes = [
+            models.Index(fields=["-issued_at", "-id"], name="statements_by_issue"),
+            models.Index(fields=["choice", "valid_until"], name="statements_by_end"),
+        ]
         constraints = [
             models.CheckConstraint(condition=Q(valid_until__gt=F("issued_at")), name="statement_valid_forward"),
             models.CheckConstraint(

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, F, Max, Prefetch, Q, QuerySet, Window
+from django.db.models import F, Max, OuterRef, Prefetch, QuerySet, Window
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from benchmarks.models import Grid, HardwareProbe, Runtime
+from benchmarks.models import Cell, Grid, HardwareProbe, Runtime
+from benchmarks.queries import count_of
 from capacity import duties
 from capacity.assessment import compare_key
 from capacity.models import Choice, Statement
@@ -77,7 +78,8 @@ def standing(team_id: int) -> list[Standing]:
     """The newest approved choice of each service, newest first; the number of queries does not grow with them."""
     issued = Prefetch("statements", queryset=Statement.objects.defer("pdf", "envelope").order_by("-issued_at"))
     rows = duties.choices_of(team_id).filter(pk__in=_newest(team_id)).select_related("grid__probe")
-    rows = rows.annotate(cells=Count("grid__cells", filter=Q(grid__cells__probe=""))).prefetch_related(issued)
+    plain = Cell.objects.filter(grid=OuterRef("grid"), probe="")
+    rows = rows.annotate(cells=count_of(plain)).prefetch_related(issued)
     kept: dict[tuple[str, str], Choice] = {}
     for choice in rows.order_by("-decided_at"):
         kept.setdefault(service_of(choice.grid), choice)

@@ -335,6 +335,7 @@ def fill(home: Path) -> None:
     from django.db.models import Sum
 
     from benchmarks.models import Evidence, Grid, Role
+    from benchmarks.tasks import count_rows
 
     people = {role: User.objects.get(username=role.value.replace("_", "-")) for role in Role}
     small = timed("hosts, runtimes and small grids", lambda: place(people))
@@ -357,6 +358,7 @@ def fill(home: Path) -> None:
 
     grids = timed(f"{left:,} more grids", write)
     choice, statement = timed("decisions", lambda: decided(classes, grids[:DECIDED], people))
+    timed("what the scheduler does each hour", count_rows)
     cells: Any = Grid.objects.get(pk=with_evidence.pk).cells
     first: Cell = cells.first()
     pages = {

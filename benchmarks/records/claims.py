@@ -7,6 +7,7 @@ of them asks, which nobody measured here.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 INSTEAD = (
     "A capacity is not a number of users. Say the rate at the setting instead: "
@@ -74,6 +75,7 @@ _CLAIMS = (
 )
 
 
+@lru_cache(maxsize=4096)  # a statement's page asks of the same words several times
 def users_claim(text: str) -> str | None:
     """The sentence to use instead when `text` claims a number of users, else None."""
     flat = " ".join(text.split())

@@ -5,6 +5,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from django.utils import timezone
 
 from benchmarks import tasks
@@ -149,3 +150,15 @@ def test_the_grid_command_lists_shows_and_stops_and_can_authorise_nothing():
     assert states(grid) == ["not_run"]
     with pytest.raises(Exception, match="invalid choice"):
         call_command("grid", "authorize", str(grid.pk))
+
+
+@pytest.mark.django_db
+def test_the_hourly_count_teaches_sqlite_how_its_tables_have_grown():
+    if connection.vendor != "sqlite":
+        tasks.count_rows()  # PostgreSQL counts by itself: nothing to do, and no error
+        return
+    factories.make_grid()
+    tasks.count_rows()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tbl FROM sqlite_stat1 WHERE tbl = 'benchmarks_grid'")
+        assert cursor.fetchone() == ("benchmarks_grid",)
