@@ -97,7 +97,7 @@ def hardware_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @allow(OPERATE)
-@takes(2 * MOST_BYTES)
+@takes(3 * MOST_BYTES)
 def runtime_new(request: HttpRequest) -> HttpResponse:
     who = person(request)
     if request.method == "POST":
@@ -136,7 +136,7 @@ def runtime_detail(request: HttpRequest, slug: str, version: int) -> HttpRespons
 
 
 @allow(OPERATE)
-@takes(2 * MOST_BYTES)
+@takes(3 * MOST_BYTES)
 def runtime_edit(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     who = person(request)
     runtime = _runtime(request, slug, version)

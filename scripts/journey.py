@@ -301,6 +301,11 @@ class Journey:
         chosen = form.fields["setting"][0]
         return [chosen, *(value for value, _ in form.options["setting"] if value and value != chosen)]
 
+    def unsignable(self, grid: int) -> bool:
+        """Whether no key signs what is recommended: mostly, the machine held the load client up in windows beside it."""
+        offered = self.as_("operator").get(f"/grids/{grid}/propose/").words().partition("Recommended.")[2]
+        return "Not complete" in offered[:300]
+
     def finding(self, grid: int) -> str:
         """What the propose page says, without its frame."""
         words = self.as_("operator").get(f"/grids/{grid}/propose/").words()

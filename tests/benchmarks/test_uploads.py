@@ -37,7 +37,7 @@ def big(size: int) -> SimpleUploadedFile:
     ("name", "size", "most"),
     [
         ("verify", 11 * 2**20, "10.5"), ("login", 6 * 2**20, "5.2"),
-        ("workload-import", 2 * trace_text.MOST_BYTES + 1, "40.0"), ("runtime-new", 2 * reading.MOST_BYTES + 1, "67.1"),
+        ("workload-import", 2 * trace_text.MOST_BYTES + 1, "40.0"), ("runtime-new", 3 * reading.MOST_BYTES + 1, "100.7"),
     ],
 )  # fmt: skip
 def test_a_request_larger_than_its_page_takes_is_refused_unread_with_the_limit(

@@ -156,7 +156,7 @@ class Person:
         with self.page.expect_navigation(wait_until="load"):
             self.page.get_by_role("main").get_by_role("button", name=button, exact=True).click()
         self.look()
-        errors = self.page.locator("main .errorlist, main .hr-note-bad").all_inner_texts()
+        errors = self.page.locator("main .errorlist, main .hr-note-bad:not([data-advice])").all_inner_texts()
         self.faults += [f"{self.path()} after {button}: {error}" for error in errors]
 
     def path(self) -> str:
