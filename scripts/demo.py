@@ -78,17 +78,19 @@ def decide_and_state(stack: Stack, journey: Journey, grid: int, say: Steps) -> l
 
 
 def measured(stack: Stack, journey: Journey, plan: Plan, grid: int, say: Steps) -> int:
-    """Runs the grid, and once or twice again where a busy machine left no setting safe; returns the one that stands."""
+    """Runs the grid, and once or twice again where a busy machine left nothing to sign; returns the one that stands."""
     for left in reversed(range(TRIES)):
         journey.authorize(grid)
         journey.wait(grid, within_s=GRID_WITHIN_S, tick=Bar("Running the grid", stack.check))
-        if journey.safe_settings(grid):
+        safe = journey.safe_settings(grid)
+        if safe and not journey.unsignable(grid):
             return grid
-        say(f"no safe setting in grid {grid}: {journey.finding(grid)}")
+        found = f"{safe[0]} in flight, and no key would sign that" if safe else "no safe setting"
+        say(f"grid {grid}: {found}: {journey.finding(grid)}")
         if left:
             say("the machine is busy with something else; measuring again")
             grid = draw(journey, plan)
-    raise JourneyError(f"no safe setting in {TRIES} grids: end what else runs on this machine, then `make demo` again")
+    raise JourneyError(f"nothing to sign in {TRIES} grids: end what else runs on this machine, then `make demo` again")
 
 
 def demo(home: Path) -> list[Path]:
