@@ -30,6 +30,7 @@ BARE_SETTINGS, BARE_WINDOW_S = (1, 8), 6.0
 QUEUE = 4
 OVERLOAD = {"overload": {"measure_s": "4", "calm_s": "4", "overload_s": "10"}}
 TIMES_P95_AT_ONE = 4.0
+CALIBRATIONS = 4
 OBJECTIVE = "Four times the p95 at 1"
 WITHIN_S = 400.0
 FLAT = 1.15
@@ -138,6 +139,17 @@ def between(words: str, start: str, end: str) -> str:
     return words.partition(start)[2].partition(end)[0]
 
 
+def p95_at_one(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> float:
+    """Where the machine stalls, the load client refuses to measure; then it is asked again. Raises JourneyError."""
+    for _ in range(CALIBRATIONS - 1):
+        first = run_grid(stack, journey, plan, "Calibration", (1,))
+        try:
+            return number(journey.cells(first), 1, "e2e_p95_s")
+        except JourneyError as error:
+            say(f"{error} Trying again.")
+    return number(journey.cells(run_grid(stack, journey, plan, "Calibration", (1,))), 1, "e2e_p95_s")
+
+
 def measure(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> int:
     """Calibrates at 1, sets the objective, runs the bare server, then the grid behind HAProxy; returns its number."""
     journey.register_host(plan)
@@ -145,8 +157,7 @@ def measure(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> int:
     journey.register_workload(plan)
     class_name = plan.classes[0].name
     journey.register_objective("Calibration", {class_name: 60.0})
-    first = run_grid(stack, journey, plan, "Calibration", (1,))
-    p95_s = number(journey.cells(first), 1, "e2e_p95_s")
+    p95_s = p95_at_one(stack, journey, plan, say)
     limit_s = TIMES_P95_AT_ONE * p95_s
     say(f"calibrated: p95 end to end at 1 in flight is {p95_s * 1000:.0f} ms; objective {limit_s * 1000:.0f} ms")
     journey.register_objective(OBJECTIVE, {class_name: limit_s})
