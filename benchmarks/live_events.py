@@ -9,7 +9,7 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 
 from benchmarks.gates import NOT_SAFE
-from benchmarks.grid_tables import summary_of
+from benchmarks.grid_figures import summary_of
 from benchmarks.live_tables import p95_words
 from benchmarks.models import Attempt, Cell, Event, Grid
 from benchmarks.records.probes import WORDS as PROBES

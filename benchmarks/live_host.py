@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from benchmarks.engine.summary_types import CellSummary
-from benchmarks.grid_tables import summary_of
+from benchmarks.grid_figures import summary_of
 from benchmarks.models import Cell, Grid
 from benchmarks.queries import limits_of
 

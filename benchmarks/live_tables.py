@@ -15,7 +15,7 @@ from benchmarks.engine.plan import ClassLimits, GridLimits, Guard
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.foreseen import refusal
 from benchmarks.gates import NOT_SAFE, worst_ratio
-from benchmarks.grid_tables import settings_of, summary_of
+from benchmarks.grid_figures import settings_of, summary_of
 from benchmarks.models import Authorization, Cell, Dialect, Grid
 from benchmarks.plans import mode_guard
 from benchmarks.queries import FINISHED, in_flight_of, limits_of

@@ -22,7 +22,7 @@ from django.db import DatabaseError, connection, connections
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from benchmarks import claims, enrolling, host_file, probe, queries, runs
+from benchmarks import claims, enrolling, grid_figures, host_file, probe, queries, runs
 from benchmarks.engine.parent import die_with_parent
 from benchmarks.models import Cell, EndpointCheck, Hardware
 from benchmarks.permits import key_refusal, target_refusal
@@ -81,6 +81,11 @@ def ring(slug: str) -> None:
         _rest_file().touch()
         return
     ring_bell(slug)
+
+
+@shared_task(name="benchmarks.tasks.keep_figures")
+def keep_figures() -> None:
+    grid_figures.keep()
 
 
 @shared_task(name="benchmarks.tasks.count_rows")

@@ -10,14 +10,10 @@ from django.views.decorators.http import require_safe
 
 from benchmarks.access import EVERYONE, allow, person
 from benchmarks.grid_lists import grids_said
-from benchmarks.grid_tables import fill
 from benchmarks.listing import answer
 from capacity import lists
 from capacity.decision_tables import waiting
 from capacity.standing import standing
-
-BY_FIGURES = ("ratio", "vram", "host_memory")
-MOST_FILLED = 40
 
 
 @allow(EVERYONE)
@@ -25,11 +21,8 @@ MOST_FILLED = 40
 def grid_list(request: HttpRequest) -> HttpResponseBase:
     if "compare" in request.GET:
         return _to_compare(request)
-    rows = lists.judged_grids(person(request).team.pk)
-    if request.GET.get("sort", "").removeprefix("-") in BY_FIGURES:
-        fill(rows, most=MOST_FILLED)
     return answer(
-        request, "benchmarks/grid_list.html", rows,
+        request, "benchmarks/grid_list.html", lists.judged_grids(person(request).team.pk),
         table=lists.JudgedGridTable, filters=lists.JudgedGridFilter, sentence=grids_said,
     )  # fmt: skip
 

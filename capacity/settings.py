@@ -120,6 +120,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": SWEEP_EVERY_S,
         "options": {"queue": "office", "expires": 60},
     },
+    "keep-figures": {
+        "task": "benchmarks.tasks.keep_figures",
+        "schedule": 30.0,
+        "options": {"queue": "office", "expires": 60},
+    },
     "count-rows": {
         "task": "benchmarks.tasks.count_rows",
         "schedule": 3600.0,

@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from benchmarks import tasks
 from benchmarks.listing import PER_PAGE, harmless, plain
 from benchmarks.models import Event, Grid, GridFigures, Hardware, Role, Team
 from tests import factories
@@ -291,6 +292,7 @@ def test_grids_are_sorted_by_what_was_measured_and_unknown_comes_last_both_ways(
     for name, p95_s in (("Mild", 0.5), ("Bad", INFINITE), ("Near", 1.9)):
         _measured(team, p95_s=p95_s, name=name)
     make_grid(make_runtime(make_hardware(team)), name="Draft")
+    tasks.keep_figures()
 
     def names(sort: str) -> list[str]:
         return [row["name"] for row in rows(client, "grid-list", sort=sort)]
@@ -298,21 +300,28 @@ def test_grids_are_sorted_by_what_was_measured_and_unknown_comes_last_both_ways(
     assert (names("ratio"), names("-ratio")) == (["Mild", "Near", "Bad", "Draft"], ["Bad", "Near", "Mild", "Draft"])
 
 
-def test_figures_of_an_ended_grid_are_read_from_its_cells_once_and_again_when_it_went_on(
+def test_figures_of_an_ended_grid_are_kept_by_the_scheduler_and_again_when_it_went_on(
     client: Client, viewer: User, team: Team
 ) -> None:
     grid = _measured(team)
     first = rows(client, "grid-list")
+    assert not GridFigures.objects.exists(), "a page keeps nothing"
+    tasks.keep_figures()
     kept = GridFigures.objects.get(grid=grid)
     assert (kept.version, kept.cells_measured, kept.cells_total) == (grid.progress_version, 1, 1)
+    assert rows(client, "grid-list") == first
     GridFigures.objects.update(cells_total=7)
     assert rows(client, "grid-list")[0]["cells_total"] == 7, "kept figures are shown as they are kept"
     Grid.objects.update(progress_version=grid.progress_version + 1)
     assert rows(client, "grid-list") == first
+    tasks.keep_figures()
+    kept.refresh_from_db()
+    assert (kept.version, kept.cells_total) == (grid.progress_version + 1, 1)
 
 
 def test_a_grid_that_runs_or_waits_keeps_no_figures(client: Client, viewer: User, team: Team) -> None:
     running_grid(runtime=make_runtime(make_hardware(team)), settings=(1,), class_names=("short",))
+    tasks.keep_figures()
     assert rows(client, "grid-list")[0]["cells_total"] == 1
     assert not GridFigures.objects.exists()
 
