@@ -24,14 +24,13 @@ _KEPT = [
 ]  # fmt: skip
 
 
-def keep() -> None:
-    """The figures of ended grids that have none, or went on since; the newest first, AT_ONCE in one go."""
-    stale = (
-        Grid.objects.filter(status__in=ENDED).exclude(figures__version=F("progress_version")).order_by("-pk")[:AT_ONCE]
-    )
-    GridFigures.objects.bulk_create(
-        figures_of(list(stale)).values(), update_conflicts=True, unique_fields=["grid"], update_fields=_KEPT
-    )
+def keep() -> int:
+    """The figures of ended grids that have none, or went on since; the newest first, AT_ONCE in one go. How many there
+    were."""
+    stale = Grid.objects.filter(status__in=ENDED).exclude(figures__version=F("progress_version")).order_by("-pk")
+    found = figures_of(list(stale[:AT_ONCE]))
+    GridFigures.objects.bulk_create(found.values(), update_conflicts=True, unique_fields=["grid"], update_fields=_KEPT)
+    return len(found)
 
 
 def figures_of(grids: Sequence[Grid]) -> dict[int, GridFigures]:
