@@ -19,10 +19,11 @@ from benchmarks import grid_tables
 from benchmarks.access import person
 from benchmarks.grid_models import MODES
 from benchmarks.grid_tables import GridLine
-from benchmarks.listing import Col, ListFilter, ListTable, Value, When, at, choice, day, link, plain, two
+from benchmarks.listing import Col, ListFilter, ListTable, When, at, choice, day, link, plain, two
 from benchmarks.models import Authorization, Conditions, Grid, Hardware, PowerSource, Workload
 from benchmarks.permits import in_force
 from benchmarks.queries import grids_of
+from benchmarks.records.spreadsheet import Value
 from benchmarks.templatetags.headroom import f0, gib, glyph, missing, pill, when
 
 LEAVE_STATES = (

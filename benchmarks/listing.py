@@ -30,13 +30,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django_tables2.rows import BoundRow
 
+from benchmarks.records.spreadsheet import Value, escaped
 from benchmarks.templatetags.headroom import missing, when
 
 PER_PAGE = 25
 CHUNK = 200
 FORMATS = ("csv", "json")
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-Value = str | float | int | bool | None
 UNPROCESSABLE = 422
 
 
@@ -329,14 +328,7 @@ def csv_of(lines: Iterable[dict[str, Value]], columns: Sequence[str], *, bom: bo
     writer = csv.writer(_Echo())
     yield ("\ufeff" if bom else "") + writer.writerow(columns)
     for line in lines:
-        yield writer.writerow([harmless(value) for value in line.values()])
-
-
-def harmless(value: Value) -> Value:
-    """Text that a spreadsheet would run as a formula gets an apostrophe before it; numbers stay numbers."""
-    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
-        return f"'{value}"
-    return "" if value is None else value
+        yield writer.writerow([escaped(value) for value in line.values()])
 
 
 def plain(value: object) -> Value:

@@ -19,6 +19,8 @@ from benchmarks.engine.summary_types import CellSummary, ClassSummary
 from benchmarks.queries import CellEvidence, GridEvidence, terms
 from benchmarks.records import modes
 from benchmarks.records.modes import Mode
+from benchmarks.records.spreadsheet import Value as Value
+from benchmarks.records.spreadsheet import escaped
 from benchmarks.stats.estimates import Tail
 from capacity import mode_tables, times_table
 from capacity.assessment.goodput import energy_kwh
@@ -27,8 +29,6 @@ from capacity.queries import Result, provenance
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-Value = str | float | int | bool | None
 PEAKS = {
     "vram_used_bytes": "vram_peak_bytes",
     "runtime_rss_bytes": "runtime_rss_peak_bytes",
@@ -91,11 +91,6 @@ def _table(rows: Sequence[Mapping[str, Value]], columns: Iterable[str] | None) -
     import pandas as pd  # a second to load, which only who exports shall wait
 
     return pd.DataFrame(rows, columns=None if columns is None else list(columns), dtype=object)
-
-
-def escaped(value: Value) -> Value:
-    """Text that starts like a formula gets an apostrophe before it; numbers stay numbers."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
 
 
 def _plain(value: Value) -> Value:

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchmarks import tasks
-from benchmarks.listing import PER_PAGE, harmless, plain
+from benchmarks.listing import PER_PAGE, plain
 from benchmarks.models import Event, Grid, GridFigures, Hardware, Role, Team
 from tests import factories
 from tests.benchmarks.runs.made import INFINITE, claim, record, running_grid, summary
@@ -214,17 +214,6 @@ def test_a_filter_that_holds_is_named_and_can_be_taken_away_alone(client: Client
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "kept"),
-    [
-        ("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@x", "'@x"), ("\t=1", "'\t=1"), ("\r=1", "'\r=1"),
-        ("a=1", "a=1"), (" =1", " =1"), (-1, -1), (-0.5, -0.5), (None, ""), (True, True), ("", ""),
-    ],
-)  # fmt: skip
-def test_text_like_a_formula_is_escaped_and_numbers_are_not(value: Any, kept: Any) -> None:
-    assert harmless(value) == kept
 
 
 @pytest.mark.parametrize(

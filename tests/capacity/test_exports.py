@@ -20,24 +20,6 @@ from tests.capacity import synthetic as made
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("=1+1", "'=1+1"),
-        ("+1", "'+1"),
-        ("-x", "'-x"),
-        ("@a", "'@a"),
-        ("\tx", "'\tx"),
-        ("a=b", "a=b"),
-        ("", ""),
-        (-1.5, -1.5),
-        (None, None),
-    ],
-)
-def test_only_text_that_starts_like_a_formula_is_escaped(value: exports.Value, expected: exports.Value) -> None:
-    assert exports.escaped(value) == expected
-
-
 def test_both_forms_hold_one_row_per_cell_and_class_with_conditions_and_times() -> None:
     grid = stored.measure(factories.make_grid(limits=made.limits(), name="=HYPERLINK(1)"), settings=[1, 2])
     result = result_of(grid)
