@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -24,6 +25,9 @@ OF_A_KIND = 4
 YOURS, BROKEN, OTHERS = range(3)
 
 
+Row = TypeVar("Row", bound=Model)
+
+
 @dataclass(frozen=True, slots=True)
 class Attention:
     """`rank`: what is broken or waits for the person who looks stands before what waits for somebody else."""
@@ -38,12 +42,12 @@ class Attention:
 
 
 def attention(who: Person, stands: Sequence[Standing], hosts: Sequence[Hardware]) -> list[Attention]:
-    """The person's own duties and what broke first, in the order they were found; then what waits for others."""
+    """The person's own duties first, then what broke, then what waits for others; of each kind in the order they were found."""
     rows = [
         *_changed(who, stands), *_ending(who, stands), *_incomplete(who, stands), *_silent(who, hosts), *_stopped(who),
         *_to_authorize(who), *_to_decide(who), *_to_state(who, stands), *_unproposed(who),
     ]  # fmt: skip
-    return sorted(rows, key=lambda row: row.rank == OTHERS)[:MOST]
+    return sorted(rows, key=lambda row: row.rank)[:MOST]
 
 
 def _again(who: Person, grid: Grid) -> tuple[str, str]:
@@ -146,10 +150,15 @@ def _sentence(words: str) -> str:
     return words if not words or words.endswith((".", "!", "?")) else f"{words}."
 
 
+def _own_first(mine: QuerySet[Row], every: QuerySet[Row]) -> list[tuple[Row, bool]]:
+    """The newest of a kind and whether it waits for this person; what does is never pushed out by what does not."""
+    own = list(mine[:OF_A_KIND])
+    others = every.exclude(pk__in=[one.pk for one in own])[: OF_A_KIND - len(own)] if len(own) < OF_A_KIND else []
+    return [*((one, True) for one in own), *((one, False) for one in others)]
+
+
 def _to_authorize(who: Person) -> Iterable[Attention]:
-    mine = {grid.pk for grid in duties.to_authorize(who)[:MOST]}
-    for grid in duties.drafts(who.team.pk).order_by("-pk")[:OF_A_KIND]:
-        yours = grid.pk in mine
+    for grid, yours in _own_first(duties.to_authorize(who).order_by("-pk"), duties.drafts(who.team.pk).order_by("-pk")):
         told = {"grid": grid, "who": grid.drawn_by, "host": grid.hardware.name}
         yield Attention(
             rank=YOURS if yours else OTHERS, icon="key-round", kind="info",
@@ -163,9 +172,7 @@ def _to_authorize(who: Person) -> Iterable[Attention]:
 
 
 def _to_decide(who: Person) -> Iterable[Attention]:
-    mine = {choice.pk for choice in duties.to_decide(who)[:MOST]}
-    for choice in duties.proposed(who.team.pk)[:OF_A_KIND]:
-        yours = choice.pk in mine
+    for choice, yours in _own_first(duties.to_decide(who), duties.proposed(who.team.pk)):
         told = {"title": choice.title, "name": choice.grid.name, "who": choice.proposed_by}
         yield Attention(
             rank=YOURS if yours else OTHERS, icon="shield-check", kind="info",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import msgspec
 from django.core.cache import caches
@@ -14,16 +15,15 @@ from capacity.assessment.verdict import ClassRow, SettingRow
 from capacity.chart_types import Cell, Chart, ChartTable, Column
 from capacity.queries import Result, provenance
 
-VERSION = 1
 KEPT_S = 7 * 24 * 3600
 GIB = 1024**3
 
 
-def of(result: Result) -> tuple[Chart, ...]:
-    """In the order of the page; none before anything was measured."""
+def of(result: Result, drawn_from: str = "") -> tuple[Chart, ...]:
+    """In the order of the page; none before anything was measured. `drawn_from` is their `digest`, where it is known."""
     if not result.evidence.measured:
         return ()
-    key = f"charts:{VERSION}:{digest(result)}"
+    key = f"charts:{drawn_from or digest(result)}"
     found: tuple[Chart, ...] | None = caches["figures"].get(key)
     if found is None:
         found = _made(result)
@@ -85,21 +85,17 @@ def _trade_row(row: SettingRow) -> tuple[Cell, ...]:
 
 
 def _classes(result: Result) -> list[Chart]:
-    rows: dict[str, list[tuple[int, ClassRow]]] = {}
-    for row in result.verdict.rows:
-        for of_class in row.latency:
-            rows.setdefault(of_class.label, []).append((row.setting, of_class))
     return [
         Chart(
             key=f"latency-{number}", kind="latency", label=figure.label, note=figure.tokens, figure=figure.figure,
             title=f"Latency by setting, {figure.label}", aria=figure.aria, caption=figure.caption,
-            table=_class_table(rows[figure.label]), size=(440, 300),
+            table=_class_table(figure.points), size=(440, 300),
         )
         for number, figure in enumerate(charts.latency_by_class(result), start=1)
     ]  # fmt: skip
 
 
-def _class_table(points: list[tuple[int, ClassRow]]) -> ChartTable:
+def _class_table(points: Sequence[tuple[int, ClassRow]]) -> ChartTable:
     columns = (
         Column("class_name", "Class"), Column("setting", "In flight", digits=0), Column("n", "n", digits=0),
         Column("measure", "Time"), Column("p50_s", "p50", "s", 3), Column("p95_s", "p95", "s", 3),

@@ -213,6 +213,12 @@ def _dot(at: tuple[float, float], marker: Json, place: int) -> str:
     pen = edge or {}
     stroke = colour(_each(pen.get("color"), place) or fill)
     width = pen.get("width", 0) or 0
+    if marker.get("symbol") == "square":
+        side = size or 6
+        return (
+            f'<rect x="{at[0] - side / 2:.1f}" y="{at[1] - side / 2:.1f}" width="{side:g}" height="{side:g}" '
+            f'fill="{colour(fill)}" stroke="{stroke}" stroke-width="{width:g}"/>'
+        )
     return (
         f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="{(size or 6) / 2:g}" fill="{colour(fill)}" stroke="{stroke}" '
         f'stroke-width="{width:g}"/>'

@@ -3,8 +3,6 @@ the figure that the page draws when another class is chosen."""
 
 from __future__ import annotations
 
-from math import isinf
-
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
@@ -43,8 +41,5 @@ def as_csv(result: Result, chart: Chart) -> str:
     points = chart.points
     columns = (*exports.WHERE, *(column.key for column in points.columns))
     head = exports.where(result)
-    rows = [
-        dict(zip(columns, (*head, *("inf" if isinstance(v, float) and isinf(v) else v for v in row)), strict=True))
-        for row in points.rows
-    ]
+    rows = [dict(zip(columns, (*head, *map(exports.plain, row)), strict=True)) for row in points.rows]
     return exports.csv_of(rows, columns)

@@ -40,14 +40,14 @@ SPLIT = 0.72  # where the memory panel begins, as a share of the figure's width
 
 @dataclass(frozen=True, slots=True)
 class ClassFigure:
-    """One small multiple: the id of its JSON, what it shows, and its n in words."""
+    """One small multiple: what it shows, its n in words, and the (setting, row) that it is drawn from."""
 
-    figure_id: str
     label: str
     tokens: str
     figure: str
     aria: str
     caption: str
+    points: tuple[tuple[int, ClassRow], ...]
 
 
 def trade_off(result: Result) -> str:
@@ -105,10 +105,7 @@ def latency_by_class(result: Result) -> list[ClassFigure]:
         for of_class in row.latency:
             order.setdefault((of_class.class_name, of_class.in_mix), []).append((row.setting, of_class))
     settings = [str(row.setting) for row in result.verdict.rows]
-    return [
-        _class_figure(f"fig-class-{number}", points, settings, result)
-        for number, points in enumerate(order.values(), start=1)
-    ]
+    return [_class_figure(points, settings, result) for points in order.values()]
 
 
 def drawable(verdict: Verdict) -> list[SettingRow]:
@@ -268,9 +265,7 @@ def _memory_end(verdict: Verdict) -> float:
     return max([*peaks, _memory_limit(verdict) or 0.0], default=1.0) * 1.12 or 1.0
 
 
-def _class_figure(
-    figure_id: str, points: list[tuple[int, ClassRow]], settings: list[str], result: Result
-) -> ClassFigure:
+def _class_figure(points: list[tuple[int, ClassRow]], settings: list[str], result: Result) -> ClassFigure:
     first = points[0][1]
     figure = go.Figure()
     x = [str(setting) for setting, _ in points]
@@ -307,7 +302,7 @@ def _class_figure(
         )
     )  # fmt: skip
     return ClassFigure(
-        figure_id=figure_id, label=first.label, tokens=_tokens(result, first), figure=str(figure.to_json()),
+        points=tuple(points), label=first.label, tokens=_tokens(result, first), figure=str(figure.to_json()),
         aria=_class_aria(first, points), caption=_class_caption(rows),
     )  # fmt: skip
 

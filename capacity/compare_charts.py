@@ -4,15 +4,15 @@ orange squares, B solid with blue circles, so that they differ in black and whit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
 from typing import Any
 
 import plotly.graph_objects as go
 from django.utils.translation import gettext as _
 
 from capacity.assessment.verdict import SettingRow
-from capacity.chart_parts import LIMIT, axis, axis_name, layout, note, shade, vertical, whisker
+from capacity.chart_parts import LIMIT, axis, axis_name, finite, layout, note, shade, vertical, whisker
 from capacity.chart_types import Chart, ChartTable, Column
+from capacity.charts import drawable
 from capacity.compare_tables import Comparison
 
 
@@ -33,7 +33,7 @@ STYLES = (("A", "var(--k-long)", "5px,3px", "square", -15, 12), ("B", "var(--k-m
 
 def frontiers(found: Comparison) -> Chart | None:
     """None where a grid has no point: its loop is not closed, or nothing of it was measured."""
-    sides = [_drawable(result.verdict.rows) for result in (found.left, found.right)]
+    sides = [drawable(result.verdict) for result in (found.left, found.right)]
     if not all(sides):
         return None
     percentile = found.left.facts.limits.percentile
@@ -43,7 +43,7 @@ def frontiers(found: Comparison) -> Chart | None:
         _add(figure, style, rows)
         notes += [_number(style, row) for row in rows]
     right = max(
-        [1.25, *((_finite(row.worst.ratio_upper) or _ratio(row)) * 1.08 for side in sides for row in side if row.worst)]
+        [1.25, *((finite(row.worst.ratio_upper) or _ratio(row)) * 1.08 for side in sides for row in side if row.worst)]
     )
     top = max((row.good.upper or row.good.value or 0) for side in sides for row in side) * 1.15 or 1.0
     told = " ".join(f"{style[0]}: {side.words}" for style, side in zip(STYLES, found.sides, strict=True))
@@ -61,18 +61,10 @@ def frontiers(found: Comparison) -> Chart | None:
     )  # fmt: skip
 
 
-def _drawable(rows: Sequence[SettingRow]) -> list[SettingRow]:
-    return [row for row in rows if row.good.value is not None and row.worst and _finite(row.worst.ratio) is not None]
-
-
 def _ratio(row: SettingRow) -> float:
     assert row.worst is not None  # such rows are not drawable
     assert row.worst.ratio is not None
     return row.worst.ratio
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and isfinite(value) else None
 
 
 def _add(figure: Any, style: tuple[str, str, str, str, int, int], rows: Sequence[SettingRow]) -> None:

@@ -16,7 +16,7 @@ from capacity.assessment import compare, compare_key
 from capacity.assessment.compare import Cell, Change, Side
 from capacity.assessment.compare_key import Field, Key, Line
 from capacity.chart_types import Chart
-from capacity.exports import Value, csv_of, json_of
+from capacity.exports import Value, csv_of, json_of, plain
 from capacity.queries import Provenance, Result, provenance
 
 ALIKE = gettext_lazy(
@@ -295,12 +295,8 @@ def chart_csv(found: Comparison, chart: Chart) -> str:
         zip(COLUMNS, (*_of_grid(found.left, found.sides[0]), *_of_grid(found.right, found.sides[1])), strict=False)
     )
     keys = [column.key for column in chart.points.columns]
-    rows = [grids | dict(zip(keys, map(_plain_value, row), strict=True)) for row in chart.points.rows]
+    rows = [grids | dict(zip(keys, map(plain, row), strict=True)) for row in chart.points.rows]
     return csv_of(rows, [*grids, *keys])
-
-
-def _plain_value(value: Value) -> Value:
-    return _plain(value) if isinstance(value, float) else value
 
 
 OF_GRID = ("grid", "simulated", "hardware", "runtime", "model", "room", "power", "date")
@@ -332,14 +328,10 @@ def _of_grid(result: Result, side: Provenance) -> tuple[Value, ...]:
 def _of_change(change: Change) -> tuple[Value, ...]:
     found = change.change
     return (
-        change.measure, change.unit, *_of_side(change.left), *_of_side(change.right), _plain(found.value),
-        _plain(found.lower), _plain(found.upper), found.how, change.clear, change.words,
+        change.measure, change.unit, *_of_side(change.left), *_of_side(change.right), plain(found.value),
+        plain(found.lower), plain(found.upper), found.how, change.clear, change.words,
     )  # fmt: skip
 
 
 def _of_side(side: Side) -> tuple[Value, ...]:
-    return _plain(side.value), side.n, side.repeats
-
-
-def _plain(value: float | None) -> Value:
-    return "inf" if value is not None and isinf(value) else value
+    return plain(side.value), side.n, side.repeats

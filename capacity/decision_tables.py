@@ -15,6 +15,7 @@ from capacity import duties
 from capacity.assessment import compare_key
 from capacity.models import Choice, Statement
 from capacity.standing import retest_words
+from capacity.stated import person as named
 
 SHOWN = 25
 NAMED = 3
@@ -66,15 +67,10 @@ def _unstated(who: Person, choice: Choice, people: Sequence[Membership]) -> Wait
 def _named(people: Iterable[AbstractBaseUser], who: Person) -> str:
     """ "you, or Ayesha Khan, Sana Iqbal and 2 more"; empty for nobody."""
     found = sorted(people, key=lambda user: user.pk != who.user.pk)
-    names = [_("you") if user.pk == who.user.pk else _name(user) for user in found]
+    names = [_("you") if user.pk == who.user.pk else named(user) for user in found]
     if len(names) > NAMED:
         return _("%(names)s or %(n)d more") % {"names": ", ".join(names[:NAMED]), "n": len(names) - NAMED}
     return _(" or ").join(names)
-
-
-def _name(user: AbstractBaseUser) -> str:
-    full = getattr(user, "get_full_name", lambda: "")()
-    return full or user.get_username()
 
 
 def rests_on(grid: Grid) -> list[tuple[str, str]]:
@@ -122,5 +118,8 @@ def replaced_by(statement: Statement) -> Statement | None:
 
 
 def replaces(statement: Statement) -> Statement | None:
-    """The last earlier one about the same service."""
-    return _of_service(statement).filter(pk__lt=statement.pk).order_by("-pk").first()
+    """The last earlier one about the same service that this one may replace."""
+    rows = _of_service(statement).filter(pk__lt=statement.pk)
+    if statement.demonstration:
+        rows = rows.filter(demonstration=True)
+    return rows.order_by("-pk").first()

@@ -71,7 +71,7 @@ def as_csv(result: Result) -> str:
 def as_json(result: Result) -> str:
     """An object with `rows`, the same columns as the CSV; of static batches also `batch`, each batch size against the
     window, and of judged settings `settings`, the goodput of each with its 95 % interval."""
-    rows = [{name: _plain(value) for name, value in row.items()} for row in _rows(result)]
+    rows = [{name: plain(value) for name, value in row.items()} for row in _rows(result)]
     held = {"batch": msgspec.to_builtins(result.verdict.batch)} if result.verdict.batch else {}
     settings = [
         {"setting": row.setting, "good_per_min": msgspec.to_builtins(row.good),
@@ -83,7 +83,7 @@ def as_json(result: Result) -> str:
 
 def cells_frame(result: Result) -> pd.DataFrame:
     """The table as pandas has it: objects, so that an empty cell stays empty and whole numbers stay whole."""
-    rows = [{name: escaped(_plain(value)) for name, value in row.items()} for row in _rows(result)]
+    rows = [{name: escaped(plain(value)) for name, value in row.items()} for row in _rows(result)]
     return _table(rows, rows[0] if rows else None)
 
 
@@ -93,7 +93,8 @@ def _table(rows: Sequence[Mapping[str, Value]], columns: Iterable[str] | None) -
     return pd.DataFrame(rows, columns=None if columns is None else list(columns), dtype=object)
 
 
-def _plain(value: Value) -> Value:
+def plain(value: Value) -> Value:
+    """As a file has it: what lies among failed requests reads "inf"."""
     return "inf" if isinstance(value, float) and isinf(value) else value
 
 

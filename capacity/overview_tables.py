@@ -72,10 +72,11 @@ class HostLine:
 
 
 def hosts_of(team_id: int) -> list[Hardware]:
-    """Hosts with the number of cells that wait or run on them, and the running grid."""
+    """All hosts with the number of cells that wait or run on them, and the running grid: one that is not shown may still
+    need attention."""
     work = Count("grids__cells", filter=Q(grids__cells__status__in=WORK), distinct=True)
     running = Prefetch("grids", queryset=Grid.objects.filter(status=Grid.Status.RUNNING), to_attr="running_grids")
-    return list(Hardware.objects.filter(team_id=team_id).annotate(work=work).prefetch_related(running)[:HOSTS])
+    return list(Hardware.objects.filter(team_id=team_id).annotate(work=work).prefetch_related(running))
 
 
 def host_line(host: Hardware) -> HostLine:

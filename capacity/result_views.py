@@ -104,8 +104,9 @@ class CellRow:
 def grid_detail(request: HttpRequest, pk: int) -> HttpResponse:
     grid = _grid(request, pk)
     result = result_of(grid)
-    shown = _charts(chart_set.of(result), request.GET.get("class", ""))
-    page = render(request, "capacity/grid_detail.html", _context(result) | shown)
+    drawn_from = chart_set.digest(result)
+    shown = _charts(chart_set.of(result, drawn_from), request.GET.get("class", ""))
+    page = render(request, "capacity/grid_detail.html", _context(result, drawn_from) | shown)
     page.content = INDENT.sub(b"\n", page.content)
     return page
 
@@ -114,7 +115,7 @@ def _grid(request: HttpRequest, pk: int) -> Grid:
     return get_object_or_404(grids_of(person(request).team.pk), pk=pk)
 
 
-def _context(result: Result) -> dict[str, object]:
+def _context(result: Result, drawn_from: str) -> dict[str, object]:
     """Tables are made when the page asks for them: most of it is kept by `kept`, what it was drawn from."""
     grid, verdict = result.evidence.grid, result.verdict
     measured = verdict.kind != Kind.NOT_MEASURED
@@ -122,7 +123,7 @@ def _context(result: Result) -> dict[str, object]:
     choice = grid.choices.filter(status__in=[Choice.Status.PROPOSED, Choice.Status.APPROVED]).first()
     return {
         "grid": grid,
-        "kept": chart_set.digest(result),
+        "kept": drawn_from,
         "evidence": result.evidence,
         "verdict": verdict,
         "chosen": verdict.chosen,

@@ -74,7 +74,7 @@ CACHES = {
     "figures": {
         "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
         "LOCATION": "figures",
-        "OPTIONS": {"MAX_ENTRIES": env.int("HEADROOM_FIGURES_KEPT", default=600)},
+        "OPTIONS": {"MAX_ENTRIES": 600},
     },
 }
 

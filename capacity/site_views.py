@@ -33,7 +33,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "attention": attention(who, stands, hosts),
         "approved": stands[:APPROVED],
         "grids": grids,
-        "hosts": [overview_tables.host_line(host) for host in hosts],
+        "hosts": [overview_tables.host_line(host) for host in hosts[: overview_tables.HOSTS]],
         "steps": steps,
         "next_step": next((step for step in steps if not step.done), None),
     }

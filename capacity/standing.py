@@ -80,31 +80,25 @@ def standing(team_id: int) -> list[Standing]:
     rows = duties.choices_of(team_id).filter(pk__in=_newest(team_id)).select_related("grid__probe")
     plain = Cell.objects.filter(grid=OuterRef("grid"), probe="")
     rows = rows.annotate(cells=count_of(plain)).prefetch_related(issued)
-    kept: dict[tuple[str, str], Choice] = {}
-    for choice in rows.order_by("-decided_at"):
-        kept.setdefault(service_of(choice.grid), choice)
-    changes = _changes([choice.grid for choice in kept.values()])
+    kept = list(rows.order_by("-decided_at"))
+    changes = _changes([choice.grid for choice in kept])
     now = timezone.now()
     return [
         Standing(
             choice=choice, statement=next(iter(choice.statements.all()), None), changed=changes[choice.grid_id],
             retest=retest_words(choice.grid, getattr(choice, "cells", 0)), now=now,
         )
-        for choice in kept.values()
+        for choice in kept
     ]  # fmt: skip
 
 
 def _newest(team_id: int) -> QuerySet[Choice, int]:
-    """The key of the newest approved choice of each service; found inside the database, where the older ones stay."""
+    """The key of the newest approved choice of each service, a runtime with a workload, whichever versions; found inside the
+    database, where the older ones stay."""
     service = (F("grid__runtime__slug"), F("grid__workload__slug"))
     place = Window(RowNumber(), partition_by=service, order_by=(F("decided_at").desc(), F("pk").desc()))
     approved = Choice.objects.filter(grid__team=team_id, status=Choice.Status.APPROVED)
     return approved.annotate(place=place).filter(place=1).values_list("pk", flat=True)
-
-
-def service_of(grid: Grid) -> tuple[str, str]:
-    """What one approval after another is about: a runtime, whichever version, with a workload, whichever version."""
-    return grid.runtime.slug, grid.workload.slug
 
 
 def retest_words(grid: Grid, cells: int) -> str:

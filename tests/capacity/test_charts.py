@@ -128,7 +128,7 @@ def test_every_class_has_its_own_figure_with_its_objective_and_n() -> None:
     grid = stored.measure(factories.make_grid(limits=made.limits()))
     figures = charts.latency_by_class(result_of(grid))
     assert [figure.label for figure in figures] == ["short", "median", "long"]
-    assert [figure.figure_id for figure in figures] == ["fig-class-1", "fig-class-2", "fig-class-3"]
+    assert [[setting for setting, _ in figure.points] for figure in figures] == [[1, 2, 4, 8]] * 3
     assert "objective 8 s" in [note["text"] for note in json.loads(figures[2].figure)["layout"]["annotations"]]
     assert figures[0].caption == "n = 96 to 310 a setting."
     assert figures[0].tokens == "180 in, 60 out tokens"

@@ -126,6 +126,8 @@ def test_both_frontiers_are_one_figure_with_the_same_numbers_as_a_table_and_as_f
     svg = get(first, address(first, second).replace("compare/", "compare/frontiers.svg"))
     assert svg.startswith("<svg ")
     assert "Room 1, ground floor, 21 °C" in svg
+    points = {name: len(one["x"]) for (name, _, _), one in zip(drawn, figure["data"], strict=True)}
+    assert (svg.count('width="9" height="9"'), svg.count('r="4.5"')) == (points["A"], points["B"])
     body = get(first, address(first, second).replace("compare/", "compare/frontiers.csv"))
     rows = list(csv.DictReader(io.StringIO(body)))
     assert [(row["side"], row["in_flight"]) for row in rows] == [
