@@ -25,7 +25,9 @@ from capacity.assessment.verdict import Answer, Check
 ALPHA = 0.01
 MEASURES = {"e2e_s": "end to end", "ttft_s": "time to first token", "tpot_s": "time per output token"}
 RATE = "completed_per_s"
-LEAST_REPEATS, CHANCE_SDS = 3, 3.0
+LEAST_REPEATS = 3
+LEAST_ANSWERS = 6 * 20
+"""Over all repeats of a kind: what six blocks of a window hold, without which no trend is looked for in one either."""
 MOVED = (Steady.DRIFTING, Steady.SETTLING)
 
 
@@ -78,7 +80,7 @@ def trends(limits: GridLimits, cells: Sequence[CellFact]) -> list[Trend]:
 
 def over_repeats(cells: Sequence[CellFact]) -> str:
     """What stands in where windows are short: the throughput of repeats that ran one after the other. Empty of fewer than
-    three, and where a line through them moves by a drift's share, beyond what so many answers do by chance."""
+    three or with too few answers, and where a line through them moves by more than a drift's share."""
     by_kind: dict[str, list[CellFact]] = {}
     for cell in cells:
         by_kind.setdefault(cell.class_name, []).append(cell)
@@ -97,13 +99,12 @@ def _change(repeats: Sequence[CellSummary]) -> float | None:
     """Of a straight line through the repeats, from first to last, as a share of their mean; None where it cannot stand in."""
     k, answered = len(repeats), [sum(part.success.hits for part in one.classes) for one in repeats]
     rates = [one.completed_per_s for one in repeats if one.completed_per_s]
-    if k < LEAST_REPEATS or len(rates) < k or not all(answered):
+    if k < LEAST_REPEATS or len(rates) < k or sum(answered) < LEAST_ANSWERS:
         return None
     mean, middle = sum(rates) / k, (k - 1) / 2
     slope = sum((i - middle) * rate for i, rate in enumerate(rates)) / sum((i - middle) ** 2 for i in range(k))
     change = slope * (k - 1) / mean
-    chance = math.sqrt(12 * (k - 1) / (k * (k + 1)) * k / sum(answered))
-    return change if abs(change) <= max(DRIFT_SHARE, CHANCE_SDS * chance) else None
+    return change if abs(change) <= DRIFT_SHARE else None
 
 
 def _seen(limits: GridLimits, cells: Sequence[CellFact]) -> Mapping[str, list[Steadiness]]:

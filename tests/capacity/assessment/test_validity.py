@@ -230,7 +230,9 @@ def repeats(*per_s: float, answers: int = 4000) -> list[CellFact]:
         (repeats(4.0, 4.1, 4.2), "+5% for short over 3"),
         (repeats(4.0, 4.3, 4.6), "+14% for short over 3"),
         (repeats(4.0, 4.4, 4.8), ""),  # 18 %: a drift
-        (repeats(4.0, 4.4, 4.8, answers=20), "+18% for short over 3"),  # no more than chance in so few answers
+        (repeats(4.0, 4.4, 4.8, answers=20), ""),  # fewer answers make a drift no smaller
+        (repeats(4.0, 4.1, 4.2, answers=40), "+5% for short over 3"),  # as many as six blocks of twenty
+        (repeats(4.0, 4.1, 4.2, answers=39), ""),
         (repeats(4.0, 4.0), ""),
     ],
 )
