@@ -24,7 +24,7 @@ MOST_INTERRUPTIONS = 5
 MOST_OF_A_LEDGER = 50
 """The same for a static batch, whose next attempt goes on where the last one ended."""
 
-OPEN = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
+OPEN = Grid.OPEN
 WAITING = (Cell.Status.PLANNED, Cell.Status.QUEUED)
 
 

@@ -3,18 +3,21 @@ once a grid has ended, never by a page; what is not kept yet a page works out fo
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
 from django.db.models import F
 
-from benchmarks.engine.summary_types import CellSummary
+from benchmarks.engine.summary_types import CellSummary, from_json
 from benchmarks.gates import worst_ratio
 from benchmarks.models import Cell, Grid, GridFigures
 from benchmarks.queries import limits_of
 from benchmarks.records.modes import Mode
 from benchmarks.templatetags.headroom import level
+
+log = logging.getLogger(__name__)
 
 AT_ONCE = 200
 ENDED = (Grid.Status.MEASURED, Grid.Status.STOPPED, Grid.Status.WITHDRAWN)
@@ -47,7 +50,7 @@ def figures_of(grids: Sequence[Grid]) -> dict[int, GridFigures]:
 
 def _figures(grid: Grid, cells: Sequence[Cell]) -> GridFigures:
     limits = limits_of(grid)
-    summaries = {cell.pk: summary for cell in cells if (summary := summary_of(cell))}
+    summaries = {cell.pk: summary for cell in cells if (summary := _readable(cell))}
     ratios = {pk: worst_ratio(limits, summary) for pk, summary in summaries.items()}
     worst = max((r for r in ratios.values() if r is not None), default=None)
     beyond = worst is not None and math.isinf(worst)
@@ -70,8 +73,21 @@ def settings_of(grid: Grid, cells: Sequence[Cell]) -> list[int]:
     return sorted({c.setting for c in cells}) if grid.mode == Mode.SEARCH else list(grid.setting_values)
 
 
+def _readable(cell: Cell) -> CellSummary | None:
+    """One damaged row does not keep all others from a list: it has no figures, and the log says which it is."""
+    try:
+        return summary_of(cell)
+    except msgspec.ValidationError as error:
+        log.error("cell %s: its stored summary cannot be read: %s", cell.pk, error)
+        return None
+
+
 def summary_of(cell: Cell) -> CellSummary | None:
-    return msgspec.convert(cell.summary, CellSummary, strict=False) if cell.summary else None
+    """Read once for each row in memory: several parts of a page ask for it."""
+    if "read_summary" not in cell.__dict__:
+        cell.__dict__["read_summary"] = from_json(cell.summary) if cell.summary else None
+    found: CellSummary | None = cell.__dict__["read_summary"]
+    return found
 
 
 def _levels(grid: Grid, cells: Sequence[Cell], ratios: dict[int, float | None]) -> Iterable[str]:

@@ -30,6 +30,9 @@ class Grid(models.Model):
         STOPPED = "stopped", _("Stopped")
         WITHDRAWN = "withdrawn", _("Withdrawn")
 
+    OPEN = (Status.AUTHORIZED, Status.RUNNING)
+    """States in which cells are run."""
+
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="+")
     name = models.CharField(max_length=120)
     reason = models.CharField(max_length=300, blank=True)

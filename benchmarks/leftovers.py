@@ -30,7 +30,6 @@ MARK = "HEADROOM_STARTED_AS"
 """Variable in the environment of a started runtime, by which what it forked is known again."""
 COMMAND_WITHIN_S = 120.0
 GRACE_S = 1.5
-_OPEN = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
 _TICK_S = 0.5
 _PASSED_ON = frozenset(
     {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"}
@@ -84,7 +83,7 @@ def settle(state: State, *, goes_on: int | None = None) -> State | None:
         _record(state, "ended a runtime left behind", reason=f"{count} processes of profile {state.profile}")
     quiet = msgspec.structs.replace(state, pid=0, started="", mark="")
     # A paused grid may wait for hours: what ran before serves again meanwhile, and is cleared again when it goes on.
-    is_open = Grid.objects.filter(pk=state.grid, status__in=_OPEN, paused_at=None)
+    is_open = Grid.objects.filter(pk=state.grid, status__in=Grid.OPEN, paused_at=None)
     keep = is_open.exists() if goes_on is None else goes_on == state.grid
     return write(quiet) if keep else restore(quiet)
 

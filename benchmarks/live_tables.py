@@ -100,7 +100,7 @@ def what_next(grid: Grid, cells: Sequence[Cell]) -> str:
         return _("A host owner who did not draw this grid looks at it and authorises it. Until then nothing is sent.")
     if grid.stop_requested:
         return _("The worker is stopping this grid: %(reason)s") % {"reason": grid.stop_reason}
-    if grid.paused_at and grid.status in (Grid.Status.AUTHORIZED, Grid.Status.RUNNING):
+    if grid.paused_at and grid.status in Grid.OPEN:
         return _next_while_paused(cells)
     return _next_cell(grid, cells)
 
@@ -213,7 +213,7 @@ class Left:
 
 def what_is_left(grid: Grid, every: Sequence[Cell], leave: Authorization | None, now: datetime) -> Left | None:
     """None for a grid that is over."""
-    if grid.status not in (Grid.Status.DRAFT, Grid.Status.AUTHORIZED, Grid.Status.RUNNING):
+    if grid.status not in (Grid.Status.DRAFT, *Grid.OPEN):
         return None
     if grid.mode == Mode.SEARCH:
         return Left(None, 0, None, _("A search ends when it knows, so its end cannot be said."))

@@ -65,13 +65,14 @@ def _moment(value: datetime | str | None) -> datetime | None:
 @ptag(_tag)
 def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
     """The page; the same address answers htmx with its changing part, or with 304 when nothing changed."""
+    tag = _tag(request, pk)  # before what it stands for: a change in between is then seen by the next poll
     grid = grid_of_team(request, pk)
     every = list(grid.cells.order_by("position"))
     for cell in every:
         cell.grid = grid
     context = _always(grid, every) | _now(grid, every) | _past(grid, every)
     htmx = bool(getattr(request, "htmx", False))
-    context |= {"tag": _tag(request, pk)}
+    context |= {"tag": tag}
     response = render(request, f"benchmarks/{'parts/grid_live_now' if htmx else 'grid_live'}.html", context)
     patch_vary_headers(response, ["HX-Request"])
     return response
@@ -168,7 +169,7 @@ def grid_resume(request: HttpRequest, pk: int) -> HttpResponse:
     grid = grid_of_team(request, pk)
 
     def resume() -> None:
-        runs.resume(grid=grid, by=person(request).user)
+        runs.resume(grid=grid, by=person(request).user, paused=request.POST.get("of") == "pause")
         tasks.ring_bell(grid.hardware.slug)
 
     return _tried(request, grid, _("Going on with the cells that did not run."), resume)

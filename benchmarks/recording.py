@@ -30,6 +30,9 @@ _GROWING = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING, Grid.Status.STOPPED)
 """Grids to which a cell may still be added: a stopped one can be resumed."""
 
 
+Readings = dict[str, object] | None
+
+
 class Delivery(StrEnum):
     """What became of a result."""
 
@@ -56,11 +59,12 @@ def record(*, claim: Claim, result: Result) -> bool:
     False when another attempt has taken over: nothing is stored then. A cell that a guard stopped keeps what it
     measured, and holds back the higher settings.
     """
+    readings = kept_readings.as_json(result.parquet)  # before the lock: a whole file is read for it
     with transaction.atomic():
         claims.lock_grid(claim.grid_id)
         if not claims.held_by(claim).update(**_outcome(result, claims.spent_by(claim, result.progress))):
             return False
-        _store_evidence(claim, result)
+        _store_evidence(claim, result, readings)
         claims.end_attempt(claim, _status(result), result.end_reason)
         _keep_conditions(claim, result)
         _tell(claim, f"recorded {_status(result)} cell", result)
@@ -69,6 +73,7 @@ def record(*, claim: Claim, result: Result) -> bool:
 
 
 def _late(claim: Claim, result: Result) -> Delivery:
+    readings = kept_readings.as_json(result.parquet)
     with transaction.atomic():
         claims.lock_grid(claim.grid_id)
         if _known(claim, result):
@@ -77,7 +82,7 @@ def _late(claim: Claim, result: Result) -> Delivery:
         if refused:
             _supersede(claim, result, refused)
             return Delivery.SUPERSEDED
-        _take_over(claim, result)
+        _take_over(claim, result, readings)
     return Delivery.RESULT
 
 
@@ -120,11 +125,11 @@ def _supersede(claim: Claim, result: Result, reason: str) -> None:
     claims.bump(claim.grid_id)
 
 
-def _take_over(claim: Claim, result: Result) -> None:
+def _take_over(claim: Claim, result: Result, readings: Readings) -> None:
     """The late result is the cell's; a newer attempt that runs ends, and hears of it by its next heartbeat."""
     cell = Cell.objects.get(pk=claim.cell_id)
     Cell.objects.filter(pk=cell.pk).update(**_outcome(result, _spent_with(cell, claim, result)))
-    _store_evidence(claim, result)
+    _store_evidence(claim, result, readings)
     reason = f"The finished result of attempt {claim.attempt} arrived meanwhile."
     Attempt.objects.filter(cell_id=cell.pk, number__gt=claim.attempt, ended_at__isnull=True).update(
         ended_at=timezone.now(), outcome=Cell.Status.INTERRUPTED, reason=reason
@@ -189,11 +194,11 @@ def _go_on(claim: Claim, result: Result) -> None:
     claims.after_cell(claim.grid_id)
 
 
-def _store_evidence(claim: Claim, result: Result) -> None:
+def _store_evidence(claim: Claim, result: Result, readings: Readings) -> None:
     evidence = Evidence.objects.create(
         cell_id=claim.cell_id, attempt=claim.attempt, schema_version=result.schema_version, sha256=result.sha256,
         size_bytes=len(result.parquet), requests=result.requests, signature=result.signature, key_id=result.key_id,
-        readings=kept_readings.as_json(result.parquet),
+        readings=readings,
     )  # fmt: skip
     for number, start in enumerate(range(0, len(result.parquet), CHUNK_BYTES)):
         content = result.parquet[start : start + CHUNK_BYTES]

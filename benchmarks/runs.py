@@ -19,7 +19,7 @@ from benchmarks.models import Authorization, Cell, Grid
 from benchmarks.permits import Refusal, in_force, permit
 from benchmarks.queries import live_authorization, plan_changed
 
-OPEN = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
+OPEN = Grid.OPEN
 FINISH, DRAIN, CANCEL = HOW = ("finish", "drain", "cancel")
 HOW_WORDS = {FINISH: "after the running cell", DRAIN: "running requests may finish", CANCEL: "at once"}
 CHANGED = "The plan, its runtime or what is declared of its host changed since the grid was drawn. Draw a new grid."
@@ -112,7 +112,7 @@ def stop(*, grid: Grid, how: str, by: AbstractBaseUser) -> None:
         )
     with transaction.atomic():
         if not _stop(grid, how, f"Stopped by {by.get_username()}, {HOW_WORDS[how]}."):
-            raise RunRefused("This grid is not running.")
+            raise RunRefused("This grid is not running, or is being stopped more firmly already.")
         audit.record(actor=by.get_username(), verb=f"stopped ({how})", subject=f"grid {grid.pk}", team=grid.team)
     grid.refresh_from_db()
 
@@ -130,9 +130,9 @@ def pause(*, grid: Grid, by: AbstractBaseUser) -> None:
     grid.refresh_from_db()
 
 
-def resume(*, grid: Grid, by: AbstractBaseUser) -> None:
+def resume(*, grid: Grid, by: AbstractBaseUser, paused: bool = False) -> None:
     """Goes on with a paused or stopped grid. Of a stopped one, cells that did not run are queued again; those that a gate
-    held back are not."""
+    held back are not. `paused`: somebody who saw a pause does not undo a stop that came meanwhile."""
     leave = live_authorization(grid)
     if leave is None or not in_force(leave, timezone.now()):
         raise RunRefused("The authorisation of this grid has ended. A host owner has to authorise it again.")
@@ -143,6 +143,8 @@ def resume(*, grid: Grid, by: AbstractBaseUser) -> None:
             audit.record(
                 actor=by.get_username(), verb="went on after a pause", subject=f"grid {grid.pk}", team=grid.team
             )
+        elif paused:
+            raise RunRefused("This grid is no longer paused. Look at it again.")
         else:
             _queue_again(grid, by)
     grid.refresh_from_db()
@@ -224,7 +226,9 @@ def _move(grid: Grid, sources: tuple[str, ...], target: str, refusal: str) -> No
 
 
 def _stop(grid: Grid, how: str, reason: str) -> bool:
-    asked = Grid.objects.filter(pk=grid.pk, status__in=OPEN).update(
+    """Whether it stops so now: a softer stop does not undo a firmer one that somebody was promised."""
+    softer = ("", *HOW[: HOW.index(how) + 1])
+    asked = Grid.objects.filter(pk=grid.pk, status__in=OPEN, stop_requested__in=softer).update(
         stop_requested=how, stop_reason=reason[:300], progress_version=F("progress_version") + 1
     )
     if asked and not grid.cells.filter(status=Cell.Status.RUNNING).exists():

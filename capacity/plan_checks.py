@@ -13,7 +13,6 @@ from benchmarks.models import Grid, Hardware, Membership, Role, Runtime
 from benchmarks.templatetags.headroom import since
 
 OFFICE_FROM, OFFICE_UNTIL, WORKING_DAYS = 8, 18, 5
-_OPEN = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ def worker(runtime: Runtime) -> Tick:
 
 def others(host: Hardware) -> list[Tick]:
     """Grids that go first, and what cannot be seen from here."""
-    before = Grid.objects.filter(hardware=host, status__in=_OPEN, paused_at=None).order_by("pk")
+    before = Grid.objects.filter(hardware=host, status__in=Grid.OPEN, paused_at=None).order_by("pk")
     numbers = [f"{pk}" for pk in before.values_list("pk", flat=True)[:4]]
     if numbers:
         text = _("Waits for grid %(numbers)s on the same host: one cell at a time runs there.")

@@ -31,6 +31,7 @@ QUEUE = 4
 OVERLOAD = {"overload": {"measure_s": "4", "calm_s": "4", "overload_s": "10"}}
 TIMES_P95_AT_ONE = 4.0
 CALIBRATIONS = 4
+CLIENT_UNTRUE = "The load client does not measure truly enough"
 OBJECTIVE = "Four times the p95 at 1"
 WITHIN_S = 400.0
 FLAT = 1.15
@@ -146,6 +147,8 @@ def p95_at_one(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> float:
         try:
             return number(journey.cells(first), 1, "e2e_p95_s")
         except JourneyError as error:
+            if CLIENT_UNTRUE not in str(error):
+                raise
             say(f"{error} Trying again.")
     return number(journey.cells(run_grid(stack, journey, plan, "Calibration", (1,))), 1, "e2e_p95_s")
 

@@ -26,6 +26,7 @@ OPENED_AHEAD = 128
 # So many free slots are kept open: opened anew after a quiet in which their connections expired, so that the next burst
 # finds them open, and more of them where the server holds its answers, before they are wanted.
 FRESHEN_EVERY_S = 0.25
+REFUSED_EVERY_S = 1.0  # where none of them could be opened: the server has enough to do
 SPARE = 32
 MOST_AT_ONCE = 16
 WORK_OFF_EVERY_S = 0.01
@@ -64,11 +65,15 @@ class Slots:
 
     async def freshen(self) -> None:
         """Runs as long as the load does."""
+        pause_s = FRESHEN_EVERY_S
         try:
             while not self._cell.stopping:
-                await self._cell.pause(FRESHEN_EVERY_S)
+                await self._cell.pause(pause_s)
+                pause_s = FRESHEN_EVERY_S
                 if not all(slot.is_open for slot in self._free[-SPARE:]):
                     await self._open_some(SPARE)
+                    if not any(slot.is_open for slot in self._free[-SPARE:]):
+                        pause_s = REFUSED_EVERY_S
         finally:
             if self._opening is not None:
                 self._opening.cancel()
@@ -82,7 +87,8 @@ class Slots:
     async def _open_some(self, at_most: int) -> None:
         """Those that were open once first; open ones are the next to be taken."""
         slots = [slot for slot in self._free if not slot.is_open][-at_most:]
-        self._free = [slot for slot in self._free if slot not in slots]
+        chosen = set(map(id, slots))
+        self._free = [slot for slot in self._free if id(slot) not in chosen]
         slots += [self._new() for _ in range(min(at_most - len(slots), self._left))]
         await asyncio.gather(*(slot.open() for slot in slots))
         self._free = sorted(slots + self._free, key=lambda slot: slot.is_open)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchmarks import tasks
+from benchmarks import tasks, triggers
 from benchmarks.listing import PER_PAGE, plain
 from benchmarks.models import Event, Grid, GridFigures, Hardware, Role, Team
 from tests import factories
@@ -306,6 +307,19 @@ def test_figures_of_an_ended_grid_are_kept_by_the_scheduler_and_again_when_it_we
     tasks.keep_figures()
     kept.refresh_from_db()
     assert (kept.version, kept.cells_total) == (grid.progress_version + 1, 1)
+
+
+def test_a_damaged_summary_leaves_its_own_grid_without_figures_and_no_other(
+    client: Client, viewer: User, team: Team
+) -> None:
+    damaged, whole = _measured(team), _measured(team)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TRIGGER headroom_measured_cell")
+    damaged.cells.update(summary={"setting": "four"})
+    triggers.reinstall()
+    tasks.keep_figures()
+    kept = {one.grid_id: (one.worst_ratio is None, one.cells_total) for one in GridFigures.objects.all()}
+    assert kept == {damaged.pk: (True, 1), whole.pk: (False, 1)}
 
 
 def test_a_grid_that_runs_or_waits_keeps_no_figures(client: Client, viewer: User, team: Team) -> None:

@@ -287,7 +287,7 @@ def test_the_answer_of_a_search_is_the_heading_with_its_proof(answer: Answer, sh
     grid.refresh_from_db()
     html = _get(grid, grid.get_absolute_url())
     assert shown(html)
-    assert "95 %" in html.replace("\u00a0", " ").replace("&nbsp;", " ")
+    assert "at least 95.0 % of all scheduled requests are good" in html.replace("\u00a0", " ").replace("&nbsp;", " ")
 
 
 def _calibrated(**changes: Any) -> dict[str, Any]:

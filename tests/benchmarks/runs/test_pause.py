@@ -131,3 +131,14 @@ def test_pause_is_a_plain_form_for_those_who_may(client, roles, pauses):
     assert (_again(grid).paused_at is not None) is pauses
     shown = client.get(live).content.decode()
     assert ("Paused" in shown, f'action="{address}"' in shown) == (pauses, False)
+
+
+def test_who_saw_a_pause_does_not_undo_a_stop_that_came_meanwhile():
+    grid = running_grid(settings=(1,), class_names=("short",))
+    runs.pause(grid=grid, by=grid.drawn_by)
+    runs.stop(grid=grid, how="cancel", by=grid.drawn_by)
+    with pytest.raises(runs.RunRefused, match="no longer paused"):
+        runs.resume(grid=grid, by=grid.drawn_by, paused=True)
+    assert _again(grid).status == "stopped"
+    runs.resume(grid=grid, by=grid.drawn_by)
+    assert _again(grid).status == "running"

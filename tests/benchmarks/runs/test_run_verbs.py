@@ -89,6 +89,20 @@ def test_stopping_a_waiting_grid_ends_it_and_a_running_one_is_left_to_its_worker
     assert (running.status, running.stop_requested, states(running)) == ("running", how, ["running"])
 
 
+def test_a_softer_stop_does_not_undo_a_firmer_one_and_a_firmer_one_follows_a_softer():
+    grid = running_grid(settings=(1,), class_names=("short",))
+    taken = claim(grid)
+    runs.stop(grid=grid, how="finish", by=grid.drawn_by)
+    runs.stop(grid=grid, how="cancel", by=grid.drawn_by)
+    for softer in ("finish", "drain"):
+        with pytest.raises(runs.RunRefused, match="more firmly"):
+            runs.stop(grid=grid, how=softer, by=grid.drawn_by)
+    assert (claims.beat(claim=taken, progress={}).stop, Grid.objects.get(pk=grid.pk).stop_requested) == (
+        "cancel",
+        "cancel",
+    )
+
+
 def test_only_a_running_grid_is_stopped_and_only_in_two_ways():
     grid = factories.make_grid()
     with pytest.raises(runs.RunRefused, match="not running"):

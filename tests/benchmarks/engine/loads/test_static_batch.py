@@ -106,6 +106,7 @@ def test_rounds_run_beside_each_other_as_many_as_the_plan_offers(tmp_path):
     assert left.outcomes == {Outcome.OK: 24}
     assert left.server.accepted == 6
     assert most_at_once(left) == 6
+    assert 0 < left.summary.mean_in_flight <= 6
     assert sorted(b.batch for b in left.batches) == list(range(8))
 
 
