@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -19,7 +18,7 @@ from benchmarks import grid_tables
 from benchmarks.access import person
 from benchmarks.grid_models import MODES
 from benchmarks.grid_tables import GridLine
-from benchmarks.listing import Col, ListFilter, ListTable, When, at, choice, day, link, plain, two
+from benchmarks.listing import Col, ListFilter, ListTable, When, at, choice, day, link, part, plain, two
 from benchmarks.models import Authorization, Conditions, Grid, Hardware, PowerSource, Workload
 from benchmarks.permits import in_force
 from benchmarks.queries import grids_of
@@ -109,11 +108,11 @@ class GridTable(ListTable):
         return glyph(line.levels, line.label, line.columns)
 
     def render_state(self, record: Grid) -> SafeString:
-        return _part("benchmarks/parts/grid_state.html", grid=record)
+        return part("benchmarks/parts/grid_state.html", grid=record)
 
     def render_ratio(self, record: Grid) -> SafeString:
         line = self.lines[record.pk]
-        return _part("benchmarks/parts/ratio.html", ratio=line.worst_ratio, measured=line.measured)
+        return part("benchmarks/parts/ratio.html", ratio=line.worst_ratio, measured=line.measured)
 
     def render_vram(self, record: Grid) -> str:
         return gib(self.lines[record.pk].vram_peak_bytes)
@@ -244,8 +243,3 @@ class LeaveFilter(ListFilter):
         if value == "revoked":
             return rows.filter(revoked_at__isnull=False)
         return _live(rows) if value == "live" else rows.exclude(pk__in=_live(rows).order_by().values("pk"))
-
-
-def _part(template: str, **context: object) -> SafeString:
-    """A small piece that other pages show too."""
-    return SafeString(render_to_string(template, context).strip())

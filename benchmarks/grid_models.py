@@ -12,6 +12,7 @@ from django.db.models import F, Q
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
+from benchmarks.records import probes
 from benchmarks.records.mode_words import WORDS, ModeWords, in_words, setting_words, stage_words
 from benchmarks.records.modes import Mode, terms_of
 from benchmarks.registry_models import Hardware, HardwareProbe, Runtime, Team, WorkerKey, Workload
@@ -123,6 +124,15 @@ class Grid(models.Model):
     def load_words(self) -> str:
         """The terms of the mode beside its settings, as one phrase."""
         return in_words(terms_of(self.mode, self.load))
+
+    @property
+    def cell_s(self) -> float:
+        """Seconds that one cell of plain load takes: warm-up, window and a second around them."""
+        return self.warmup_s + self.window_s + 1
+
+    def planned_s(self, cells: int) -> float:
+        """Seconds of so many cells of plain load with every behaviour probe, without cool-down and runtime starts."""
+        return cells * self.cell_s + probes.seconds(self.probes)
 
 
 class Authorization(models.Model):

@@ -19,7 +19,7 @@ from benchmarks.access import AUTHORIZE, EVERYONE, OPERATE, allow, confirmed_by_
 from benchmarks.facts import worker_state
 from benchmarks.models import Authorization, Conditions, Grid, Membership, Role
 from benchmarks.permits import in_force, used
-from benchmarks.records import modes, probes
+from benchmarks.records import modes
 from benchmarks.records.modes import Mode
 from benchmarks.run_forms import (
     HOURS_OFFERED,
@@ -55,7 +55,7 @@ def grid_authorize(request: HttpRequest, pk: int) -> HttpResponse:
         "form": form,
         "refused": refused,
         "cells": (cells := queries.most_cells(grid, queries.load_cells(grid).count())),
-        "minutes": (cells * (grid.window_s + grid.warmup_s) + probes.seconds(grid.probes)) / 60,
+        "minutes": grid.planned_s(cells) / 60,
         "probes": probe_tables.asked(grid),
         "in_flight": queries.most_in_flight(grid),
         "managed_words": offered.managed_words(grid.runtime) if grid.managed else "",

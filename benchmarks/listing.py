@@ -23,6 +23,7 @@ from django.core.paginator import Page, Paginator
 from django.db.models import F, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict, StreamingHttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -354,6 +355,11 @@ def at(record: object, path: str) -> object:
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------
+
+
+def part(template: str, **context: object) -> SafeString:
+    """A small piece that other pages show too."""
+    return SafeString(render_to_string(template, context).strip())
 
 
 def two(first: object, second: object = "") -> SafeString:

@@ -235,8 +235,7 @@ def what_is_left(grid: Grid, every: Sequence[Cell], leave: Authorization | None,
 def _pace_s(grid: Grid, cells: Sequence[Cell]) -> tuple[float, int]:
     """Seconds from the start of a cell to its end, with its cool-down, and from how many cells; the plan's before any."""
     took = [(c.finished_at - c.started_at).total_seconds() for c in cells if c.finished_at and c.started_at]
-    planned = grid.window_s + grid.warmup_s + 1
-    return (median(took), len(took)) if took else (planned, 0)
+    return (median(took), len(took)) if took else (grid.cell_s, 0)
 
 
 def _stage_cell(grid: Grid, limits: GridLimits, follows: Cell | None, repeats: Sequence[Cell]) -> StageCell:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from functools import lru_cache
+from pathlib import Path
 
 from django.conf import settings
 from django.utils import timezone
@@ -14,6 +17,8 @@ from benchmarks.permits import key_refusal, target_refusal
 from benchmarks.records import tokenizers
 from benchmarks.records.tokenizers import TokenizerError
 from benchmarks.runtimes import look
+
+log = logging.getLogger(__name__)
 
 
 def keep_probe(hardware: Hardware) -> HardwareProbe:
@@ -65,7 +70,22 @@ def _tokenizer_refusal(runtime: Runtime) -> str | None:
 
 def counting_by(sha256: str) -> Count:
     """The tokeniser of that digest on this host. Raises TokenizerError."""
-    return tokenizers.opened(tokenizers.found(settings.TOKENIZERS, sha256))
+    return _opened(settings.TOKENIZERS, sha256)
+
+
+@lru_cache(maxsize=2)
+def _opened(folder: Path, sha256: str) -> Count:
+    """Kept from one cell to the next: reading and hashing some MB again would only repeat what the digest says."""
+    return tokenizers.opened(tokenizers.found(folder, sha256))
+
+
+def counting_if_there(sha256: str) -> Count | None:
+    """The same after a cell: what was measured stands even where its tokeniser has gone, with tokens not known."""
+    try:
+        return counting_by(sha256)
+    except TokenizerError as error:
+        log.error("%s Tokens that no server counted stay unknown.", error)
+        return None
 
 
 def _label_refusal(runtime: Runtime, *, simulated: bool) -> str | None:

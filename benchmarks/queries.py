@@ -329,7 +329,7 @@ def progress_of(grid: Grid, every: Sequence[Cell]) -> Progress:
     cells, probed = [c for c in every if not c.probe], [c for c in every if c.probe]
     finished = sum(c.status in FINISHED for c in cells)
     open_probes = [c.probe for c in probed if c.status not in FINISHED]
-    left_s = (len(cells) - finished) * (grid.window_s + grid.warmup_s + 1) + probes.seconds(grid.probes, open_probes)
+    left_s = (len(cells) - finished) * grid.cell_s + probes.seconds(grid.probes, open_probes)
     known = grid.mode != Mode.SEARCH and grid.finished_at is None
     return Progress(
         version=grid.progress_version,

@@ -53,7 +53,7 @@ def conclude(
         )
         return
     try:
-        cols = engine_columns.from_log(_log_of(claim, folder), counter=preflight.counting_by)
+        cols = engine_columns.from_log(_log_of(claim, folder), counter=preflight.counting_if_there)
         summary, verdict = _told_by(cols)
     except (ValueError, OSError) as error:
         if stopped:

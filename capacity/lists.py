@@ -8,7 +8,6 @@ from django.db.models import Count, FloatField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 from django.http import HttpRequest
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
@@ -18,7 +17,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from benchmarks.access import person
 from benchmarks.grid_lists import GridFilter, GridTable
-from benchmarks.listing import Col, ListFilter, ListTable, When, choice, day, link, two
+from benchmarks.listing import Col, ListFilter, ListTable, When, choice, day, link, part, two
 from benchmarks.models import Grid, Hardware
 from benchmarks.queries import grids_of
 from benchmarks.registry_lists import VersionFilter
@@ -218,7 +217,7 @@ class ChoiceTable(ListTable):
         return _setting(record.setting)
 
     def render_state(self, record: Choice) -> SafeString:
-        return _part("capacity/parts/choice_state.html", choice=record)
+        return part("capacity/parts/choice_state.html", choice=record)
 
     def render_grade(self, record: Choice) -> SafeString:
         return _grade(record.grade)
@@ -328,7 +327,7 @@ def _setting(setting: int | None) -> str:
 
 
 def _grade(grade: str) -> SafeString:
-    return _part("capacity/parts/grade.html", grade=grade)
+    return part("capacity/parts/grade.html", grade=grade)
 
 
 def _simulated(words: str, simulated: bool) -> str:
@@ -345,7 +344,3 @@ def _nothing_yet(grid: Grid) -> SafeString:
 
 def _bare(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
-
-
-def _part(template: str, **context: object) -> SafeString:
-    return SafeString(render_to_string(template, context).strip())

@@ -31,13 +31,13 @@ from benchmarks.records.modes import (
 from benchmarks.runtimes import terms
 from capacity import plan_checks
 from capacity.assessment import terms_words
+from capacity.assessment.knee import STATEMENT_REPEATS
 from capacity.models import Objective
 from capacity.objectives import terms_of
 from capacity.plan_checks import Tick
 
 _FILLED = (Mode.CLOSED, Mode.STATIC)
 """Modes that keep as much in flight as they may; an open loop or a search need not come to it."""
-STATEMENT_REPEATS = 3
 
 
 @dataclass(frozen=True, slots=True)

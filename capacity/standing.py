@@ -102,8 +102,8 @@ def _newest(team_id: int) -> QuerySet[Choice, int]:
 
 
 def retest_words(grid: Grid, cells: int) -> str:
-    """What measuring again costs, in words."""
-    minutes = max(1, round(cells * (grid.window_s + grid.warmup_s + 1) / 60))
+    """What measuring again costs, in words; `cells` are those of plain load."""
+    minutes = max(1, round(grid.planned_s(cells) / 60))
     counted = ngettext("%(n)d cell", "%(n)d cells", cells) % {"n": cells}
     lasting = ngettext("about %(n)d minute", "about %(n)d minutes", minutes) % {"n": minutes}
     return _("A re-test is %(cells)s, %(minutes)s.") % {"cells": counted, "minutes": lasting}

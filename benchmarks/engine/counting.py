@@ -15,8 +15,8 @@ from benchmarks.engine.terms import TokenSource, Uncounted
 
 Count = Callable[[Sequence[str]], Sequence[int]]
 """Texts to their numbers of tokens, none of them one that stands for begin or end."""
-Counter = Callable[[str], Count]
-"""From a tokeniser's SHA-256 to what counts by it."""
+Counter = Callable[[str], Count | None]
+"""From a tokeniser's SHA-256 to what counts by it; None where that is not at hand, and tokens stay unknown."""
 AT_ONCE = 512
 _ATTEMPT_BITS = 20
 
@@ -35,6 +35,9 @@ class Counted:
         if self._counter is None or not sha256:
             return
         self._count = self._count or self._counter(sha256)
+        if self._count is None:
+            self._counter = None
+            return
         self._keys.append(_key(frame.index, frame.attempt))
         self._texts.append(frame.answer)
         if len(self._texts) >= AT_ONCE:

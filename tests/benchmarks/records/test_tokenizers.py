@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+from benchmarks import preflight
 from benchmarks.engine.columns import from_frames
 from benchmarks.engine.summary import summarise
 from benchmarks.engine.terms import RequestRecord, Uncounted
@@ -88,6 +89,18 @@ def test_only_the_attempt_whose_text_it_is_gets_the_count(tmp_path, pinned):
     counted = told.masked["output_tokens"]
     assert [int(n) for n in told.plain["index"][counted.known]] == [one.index]
     assert counted.values[counted.known].tolist() == [2]
+
+
+def test_a_tokeniser_that_is_gone_after_the_cell_leaves_its_tokens_unknown_and_the_rest_as_it_is(
+    settings, tmp_path, pinned, caplog
+):
+    left, whole = measured(tmp_path, pinned, THREE_WORDS)
+    settings.TOKENIZERS = tmp_path / "gone"
+    columns = from_frames(left.frames, counter=preflight.counting_if_there)
+    assert not columns.requests.masked["output_tokens"].known.any()
+    assert len(columns.requests) == len(whole.requests) == 6
+    assert summarise(columns, columns.plan).of_class("short").token_sources == {"unknown": 6}
+    assert "Tokens that no server counted stay unknown" in caplog.text
 
 
 def test_a_digest_that_no_file_has_says_where_to_put_the_file(pinned):
