@@ -129,7 +129,7 @@ def judged_claims(journey: Journey, grid: int, say: Steps) -> None:
     refusal = between(words, "Why not 8", "Latency by request length").partition("Why not")[0]
     must("over the limit" in refusal, "8 in flight is refused: its p95 is over the objective", say)
     must("successful requests a minute" in refusal, "and for how much work it adds", say)
-    gates = between(words, "Gates What each setting was asked", "What was not tested")
+    gates = between(words, "What each setting was asked", "What was not tested")
     must("VRAM share not applicable" in gates, "memory on a host without GPU is not applicable", say)
     must("Judged by construction" in gates, "validity is named as being by construction", say)
     must("refuses at once" in words, "overload is refused at once by the gateway", say)
