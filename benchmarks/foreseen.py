@@ -20,6 +20,7 @@ from benchmarks.queries import MIXED, limits_of, terms
 from benchmarks.records import lengths, linter
 from benchmarks.records.lengths import ClassLengths
 from benchmarks.records.modes import in_flight
+from benchmarks.stats.per_cent import per_cent
 
 HOST_SHARE = 0.90
 """Of the host's memory, as the guard of a cell has it, where the model is not served from a GPU."""
@@ -58,7 +59,7 @@ class Foreseen:
             kv += f", and the runtime takes {size_words(p.taken_bytes)} at its start"
         return (
             f"weights {size_words(p.weights_bytes)}, {kv}, {size_words(p.overhead_bytes)} assumed for the rest: "
-            f"{size_words(p.total_bytes)}, {self.share:.0%} of {size_words(self.room.total_bytes)} {self.room.words}"
+            f"{size_words(p.total_bytes)}, {per_cent(self.share)} of {size_words(self.room.total_bytes)} {self.room.words}"
         )
 
 
@@ -89,7 +90,7 @@ def refusal(cell: Cell) -> str | None:
     found = foresee(grid.runtime, asked, grid.probe)
     if isinstance(found, NotKnown) or found.fits:
         return None
-    return f"predicted memory at {cell.stage} is above {found.room.share:.0%}: {found.sum_words}."
+    return f"predicted memory at {cell.stage} is above {per_cent(found.room.share)}: {found.sum_words}."
 
 
 def foresee(runtime: Runtime, asked: Asked, probe: HardwareProbe | None = None) -> Foreseen | NotKnown:

@@ -19,6 +19,7 @@ from benchmarks.records import linter
 from benchmarks.records.lengths import ClassLengths
 from benchmarks.records.mode_words import setting_words
 from benchmarks.records.modes import in_flight
+from benchmarks.stats.per_cent import per_cent
 
 VRAM_USED, RUNTIME_RAM = "vram_used_bytes", "runtime_rss_bytes"
 KV_CAPACITY = "runtime_kv_capacity_tokens"
@@ -83,7 +84,9 @@ def _whole(found: Foreseen, asked: Asked) -> Line:
         text += f" A runtime that makes no use of windows and shared layers keeps {naive} of KV instead of {bound}."
     if found.fits:
         return Line("ok", text)
-    return Line("warn", f"{text} That is above {found.room.share:.0%}: the worker will not run such cells, and say so.")
+    return Line(
+        "warn", f"{text} That is above {per_cent(found.room.share)}: the worker will not run such cells, and say so."
+    )
 
 
 def _pool_lines(runtime: Runtime, launch: Launch, asked: Asked, found: Foreseen | NotKnown) -> Iterator[Line]:
@@ -118,7 +121,7 @@ def _fit_words(held: Fit) -> str:
     if held.by_lengths is None:
         return text
     more = " or more" if held.by_lengths == MOST_SEQUENCES else ""
-    return f"{text}, {held.by_lengths:,}{more} by the workload's lengths with {OVERFLOW_SHARE:.1%} overflow"
+    return f"{text}, {held.by_lengths:,}{more} by the workload's lengths with {per_cent(OVERFLOW_SHARE, 1)} overflow"
 
 
 def _slot_lines(runtime: Runtime, launch: Launch, asked: Asked) -> Iterator[Line]:
@@ -222,7 +225,11 @@ def _row(setting: str, found: Foreseen, summaries: Sequence[CellSummary]) -> Bes
         return Beside(setting, f"{predicted / GIB:,.2f}", f"not reported{f': {why}' if why else ''}", "", watch=False)
     apart = difference(predicted, measured)
     return Beside(
-        setting, f"{predicted / GIB:,.2f}", f"{measured / GIB:,.2f}", f"{apart:+.0%}", watch=abs(apart) > WATCH_SHARE
+        setting,
+        f"{predicted / GIB:,.2f}",
+        f"{measured / GIB:,.2f}",
+        per_cent(apart, sign=True),
+        watch=abs(apart) > WATCH_SHARE,
     )
 
 

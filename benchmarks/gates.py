@@ -11,6 +11,7 @@ from benchmarks.engine.plan import GridLimits, Guard
 from benchmarks.engine.summary_types import CellSummary, ClassSummary
 from benchmarks.engine.terms import Outcome
 from benchmarks.stats.estimates import Estimate
+from benchmarks.stats.per_cent import per_cent
 
 NOT_SAFE = "Not safe to go on: "
 """Cells that the gate held back begin their reason so; resuming a grid does not queue them again."""
@@ -27,7 +28,7 @@ def refusal(limits: GridLimits, summary: CellSummary, guard: Guard | None = None
     rule = guard or Guard()
     share = error_share(summary)
     if rule.max_error_share is not None and share is not None and share > rule.max_error_share:
-        return f"{share:.1%} of requests failed at {_at(summary, stage)}, more than {rule.max_error_share:.0%}."
+        return f"{per_cent(share, 1)} of requests failed at {_at(summary, stage)}, more than {per_cent(rule.max_error_share)}."
     host = host_reason(limits, summary, rule)
     if host is not None:
         return f"{host}, at {_at(summary, stage)}."

@@ -16,6 +16,7 @@ from benchmarks.audit import head
 from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.models import Authorization, Conditions, Grid, Workload
 from benchmarks.queries import GridEvidence
+from benchmarks.stats.per_cent import per_cent
 from capacity import stated
 from capacity.assessment import latency, none
 from capacity.assessment.choose import policy_at, rollback_from, rubric_at
@@ -260,7 +261,9 @@ def _tested(evidence: GridEvidence) -> doc.Tested:
 def _prompts(workload: Workload) -> tuple[doc.Fact, ...]:
     """What was asked, and whether a prefix cache could help: a service measured warm is not one measured cold."""
     if workload.shared_prefix_share:
-        begin = f"{workload.shared_prefix_share:.0%} of each is the same text, which a prefix cache serves (declared)"
+        begin = (
+            f"{per_cent(workload.shared_prefix_share)} of each is the same text, which a prefix cache serves (declared)"
+        )
     else:
         begin = "each its own, so no prefix cache helps" + (" the first turn" if workload.turns > 1 else "")
     facts = [doc.Fact(label="Task", text=workload.get_task_display()), doc.Fact(label="Prompts begin", text=begin)]

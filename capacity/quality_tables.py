@@ -22,6 +22,7 @@ from benchmarks.records.kept_samples import SINCE_SCHEMA, Kept
 from benchmarks.records.mode_words import setting_words
 from benchmarks.records.parquet import WrongSchemaError
 from benchmarks.stats.estimates import Share
+from benchmarks.stats.per_cent import per_cent
 from benchmarks.stats.shares import share
 from capacity.exports import WHERE, Value, csv_of, json_of, where
 from capacity.queries import Result
@@ -113,7 +114,7 @@ class Count:
         if found.lower is None or found.upper is None:
             return f"none sampled at {self.setting}"
         failed = f"; {self.failed} did not succeed" if self.failed else ""
-        between = f"95% interval {found.lower * 100:.0f} to {found.upper * 100:.0f}%"
+        between = f"95\u00a0% interval {found.lower * 100:.0f} to {per_cent(found.upper)}"
         return f"{found.hits} of {found.n} valid at {self.setting} ({between}{failed})"
 
 

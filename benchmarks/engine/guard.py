@@ -10,6 +10,7 @@ import msgspec
 
 from benchmarks.engine.plan import ClassLimits, Guard
 from benchmarks.engine.terms import Outcome, Reading
+from benchmarks.stats.per_cent import per_cent
 
 # NVML clocks-event reasons that spoil a measurement: hardware slowdown, software and hardware thermal, power brake.
 # The software power cap (0x4) is a condition of the host, not a fault.
@@ -124,7 +125,7 @@ def _memory(guard: Guard, now: Latest) -> str | None:
     for device, used in now.of("vram_used_bytes").items():
         share = used / totals[device] if totals.get(device) else None
         if share is not None and guard.max_vram_share is not None and share > guard.max_vram_share:
-            return f"VRAM at {share:.0%} of {device or 'the GPU'}, limit {guard.max_vram_share:.0%}"
+            return f"VRAM at {per_cent(share)} of {device or 'the GPU'}, limit {per_cent(guard.max_vram_share)}"
     return _host_memory(guard, now)
 
 
@@ -133,7 +134,7 @@ def _host_memory(guard: Guard, now: Latest) -> str | None:
     used, total = host.get("host_memory_used_bytes"), host.get("host_memory_total_bytes")
     share = used / total if used is not None and total else None
     if share is not None and guard.max_host_memory_share is not None and share > guard.max_host_memory_share:
-        return f"host memory at {share:.0%}, limit {guard.max_host_memory_share:.0%}"
+        return f"host memory at {per_cent(share)}, limit {per_cent(guard.max_host_memory_share)}"
     swap, before = host.get("host_swap_used_bytes"), now.swap_at_start_bytes
     if swap is not None and before is not None and swap - before > MAX_SWAP_GROWTH_BYTES:
         return f"swap grew by {(swap - before) / 2**20:.0f} MiB, limit 256 MiB"
@@ -200,7 +201,7 @@ def _errors(guard: Guard, recent: Sequence[Seen]) -> str | None:
     last = recent[-guard.error_share_over :]
     failed = sum(seen.outcome is not Outcome.OK and seen.outcome not in NOT_THE_SERVERS for seen in last)
     if failed > guard.max_error_share * guard.error_share_over:
-        limit = f"{guard.max_error_share:.0%} of {guard.error_share_over}"
+        limit = f"{per_cent(guard.max_error_share)} of {guard.error_share_over}"
         return f"{failed} of the last {len(last)} requests failed, limit {limit}"
     return None
 

@@ -14,6 +14,7 @@ from benchmarks.engine.alarm import Alarm
 from benchmarks.engine.exchange import Exchange
 from benchmarks.engine.plan import CellPlan
 from benchmarks.engine.terms import ClientHealth, RequestRecord
+from benchmarks.stats.per_cent import per_cent
 
 LAG_EVERY_NS = 20_000_000
 GOLDEN = 0.6180339887498949  # its multiples fall evenly into every part of a step
@@ -149,14 +150,18 @@ def verdict(plan: CellPlan, seen: Seen, *, sends_are_due: bool) -> ClientHealth:
     if lag_p99 is not None and lag_p99 > lag_limit:
         why.append(f"event-loop lag p99 {lag_p99:.1f} ms, limit {lag_limit:g} ms")
     elif lag_p99 is not None and others is not None and others > wait_limit and lag_p99 > MAX_LAG_BESIDE_A_NEIGHBOUR_MS:
-        limit = f"limit {MAX_LAG_BESIDE_A_NEIGHBOUR_MS:g} ms above {wait_limit:.0%}"
-        why.append(f"others had its core for {others:.0%} of its work, event-loop lag p99 {lag_p99:.1f} ms, {limit}")
+        limit = f"limit {MAX_LAG_BESIDE_A_NEIGHBOUR_MS:g} ms above {per_cent(wait_limit)}"
+        why.append(
+            f"others had its core for {per_cent(others)} of its work, event-loop lag p99 {lag_p99:.1f} ms, {limit}"
+        )
     if seen.cpu_share is not None and seen.cpu_share > MAX_CPU_SHARE:
-        why.append(f"client used {seen.cpu_share:.0%} of a core, limit {MAX_CPU_SHARE:.0%}")
+        why.append(f"client used {per_cent(seen.cpu_share)} of a core, limit {per_cent(MAX_CPU_SHARE)}")
     if sends_are_due and late_p99 is not None and late_p99 > MAX_LATE_MS:
         why.append(f"sends late by p99 {late_p99:.1f} ms, limit {MAX_LATE_MS:g} ms")
     if waited is not None and waited > MAX_CONNECTION_WAIT_SHARE:
-        why.append(f"{waited:.1%} of requests waited for a connection, limit {MAX_CONNECTION_WAIT_SHARE:.0%}")
+        why.append(
+            f"{per_cent(waited, 1)} of requests waited for a connection, limit {per_cent(MAX_CONNECTION_WAIT_SHARE)}"
+        )
     return ClientHealth(
         loop_lag_p99_ms=lag_p99,
         cpu_share=seen.cpu_share,

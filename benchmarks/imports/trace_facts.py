@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks.imports.servegen import SHARES, Points
 from benchmarks.imports.trace_values import Floats, Whole
 from benchmarks.imports.traces import Trace, rows
+from benchmarks.stats.per_cent import per_cent
 
 IDC_WINDOWS_S = (1.0, 10.0, 60.0)
 FEW_REQUESTS = 40
@@ -139,7 +140,7 @@ def warnings_about(trace: Trace, facts: Facts) -> list[str]:
     if trace.failures:
         share = trace.failures / (trace.failures + facts.requests)
         found.append(
-            f"{trace.failures:,} requests ({share:.1%}) have no prompt or no answer tokens: failed, and left out."
+            f"{trace.failures:,} requests ({per_cent(share, 1)}) have no prompt or no answer tokens: failed, and left out."
         )
     if trace.falling:
         found.append(
@@ -171,7 +172,7 @@ def _about_arrivals(arrivals: Arrivals | None) -> list[str]:
         return ["All requests have the same time stamp: the file says nothing about arrivals."]
     if arrivals.quantum_s is not None:
         return [
-            f"{arrivals.zero_gap_share:.0%} of the gaps between requests are zero: the time stamps move in steps of about "
+            f"{per_cent(arrivals.zero_gap_share)} of the gaps between requests are zero: the time stamps move in steps of about "
             f"{arrivals.quantum_s:.3g} s, so how bursty the arrivals are cannot be said, and a replay sends packets."
         ]
     if _even(arrivals):

@@ -16,6 +16,7 @@ from benchmarks.imports.servegen import Densities, RateProfile
 from benchmarks.imports.trace_layouts import AZURE, Columns, Layout, layout_of
 from benchmarks.imports.trace_text import Cell, TraceRefused, plain_name
 from benchmarks.imports.trace_values import Floats, Whole, seconds, whole_numbers
+from benchmarks.stats.per_cent import per_cent
 
 _AZURE_PAPERS = {
     2023: "Patel et al., Splitwise, ISCA 2024",
@@ -134,7 +135,9 @@ def _notes(layout: Layout, columns: Mapping[str, Sequence[Cell]], prompt: Whole,
     notes = []
     if "numimages" in layout.columns:
         images = whole_numbers(columns["numimages"], "NumImages")
-        notes.append(f"{(images > 0).mean():.1%} of the requests carry images; only their token counts are used.")
+        notes.append(
+            f"{per_cent((images > 0).mean(), 1)} of the requests carry images; only their token counts are used."
+        )
     if "totaltokens" in layout.columns:
         total = whole_numbers(columns["totaltokens"], "Total tokens")
         wrong = int((total != prompt + output).sum())

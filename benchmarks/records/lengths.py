@@ -14,6 +14,7 @@ import msgspec
 
 from benchmarks.engine.lengths import quantile as quantile
 from benchmarks.engine.plan import Distribution, Fixed, Lognormal, Normal, Quantiles, Uniform
+from benchmarks.stats.per_cent import per_cent
 
 MOST_TOKENS = 1_000_000
 MOST_PAIRS = 1_000
@@ -160,10 +161,10 @@ def warnings_about(classes: Sequence[ClassLengths]) -> list[str]:
         share = c.weight / total
         if share < _LEAST_SHARE:
             found.append(
-                f"{c.name}: {share:.1%} of the requests. Too few will be in a window to say anything about its tail."
+                f"{c.name}: {per_cent(share, 1)} of the requests. Too few will be in a window to say anything about its tail."
             )
         elif share > _MOST_SHARE and len(classes) > 1:
-            found.append(f"{c.name}: {share:.1%} of the requests. The mix is nearly this one class.")
+            found.append(f"{c.name}: {per_cent(share, 1)} of the requests. The mix is nearly this one class.")
     return found + _twins(classes)
 
 

@@ -15,6 +15,7 @@ from benchmarks.engine.prompts import UNIQUE_WORDS
 from benchmarks.engine.tasks import TASKS
 from benchmarks.records import lengths
 from benchmarks.records.lengths import ClassLengths, quantile
+from benchmarks.stats.per_cent import per_cent
 
 _LOW, _HIGH = 0.01, 0.99
 
@@ -112,7 +113,8 @@ def _prefix(sent: Sent) -> list[str]:
     full = [c.name for c in sent.classes if quantile(c.prompt_tokens, _LOW) * (1 - sent.shared_prefix_share) < needs]
     return (
         [
-            f"{_and(full)}: some prompts are too short to share {sent.shared_prefix_share:.0%} and still differ. They share less."
+            f"{_and(full)}: some prompts are too short to share {per_cent(sent.shared_prefix_share)} and still differ. "
+            "They share less."
         ]
         if full
         else []

@@ -16,6 +16,7 @@ from benchmarks.imports.trace_layouts import Columns
 from benchmarks.imports.trace_text import TraceRefused
 from benchmarks.imports.traces import NO_COLUMNS, Trace, read_trace
 from benchmarks.records.lengths import ClassLengths
+from benchmarks.stats.per_cent import per_cent
 
 MOST_ARRIVALS = 10_000  # kept with a workload; a longer trace is cut to its first ones
 _DIGITS = 4  # a tenth of a millisecond
@@ -107,6 +108,6 @@ def _undeclared(reuse: float | None) -> list[str]:
     if not reuse or reuse < 0.01:
         return []
     return [
-        f"{reuse:.0%} of the blocks of these prompts were in an earlier prompt. A workload without a shared beginning or "
+        f"{per_cent(reuse)} of the blocks of these prompts were in an earlier prompt. A workload without a shared beginning or "
         "turns has none of that: declare one, or the measured service is colder than the real one."
     ]

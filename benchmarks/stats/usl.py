@@ -13,6 +13,8 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from benchmarks.stats.per_cent import per_cent
+
 LEAST_SETTINGS = 4
 SHAPES = ((0,), (0, 1), (0, 2), (0, 1, 2))
 
@@ -48,7 +50,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
             bend = "flattens, with no top over what was tested"
         else:
             bend = "grows in proportion over what was tested"
-        fit = f"the curve misses the measured rates by {self.residual_share:.0%} (root mean square of {self.settings} settings)"
+        misses = per_cent(self.residual_share)
+        fit = f"the curve misses the measured rates by {misses} (root mean square of {self.settings} settings)"
         return f"Throughput {bend}; {fit}. This is a check of its shape, not a forecast."
 
 

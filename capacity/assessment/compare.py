@@ -16,6 +16,7 @@ import msgspec
 from benchmarks.engine.summary_types import ClassSummary
 from benchmarks.stats import ratios
 from benchmarks.stats.estimates import Estimate, Interval
+from benchmarks.stats.per_cent import per_cent
 from benchmarks.stats.shares import share
 from capacity.assessment.facts import MIXED, CellFact
 from capacity.assessment.latency import seconds
@@ -245,7 +246,7 @@ def _value_words(measure: str, value: float | None) -> str:
     if math.isinf(value):
         return "among failures"
     if measure == "success_share":
-        return f"{value:.1%}"
+        return per_cent(value, 1)
     return f"{value:.1f}" if measure == "good_per_min" else seconds(value)
 
 

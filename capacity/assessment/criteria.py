@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from benchmarks.stats.per_cent import per_cent
 from capacity.assessment import words
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.knee import STATEMENT_REPEATS
@@ -44,7 +45,7 @@ def headroom(facts: GridFacts) -> Criterion:
     found = criterion("headroom", "Headroom kept", band=Grade.NOT_COMPLETE)
     limits = facts.limits
     kept = [
-        f"{share:.0%} for {name}"
+        f"{per_cent(share)} for {name}"
         for name, share in (
             ("growth", limits.reserve_growth),
             ("variance", limits.reserve_variance),

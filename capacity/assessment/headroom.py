@@ -6,6 +6,7 @@ from statistics import fmean, stdev
 
 from msgspec.structs import replace
 
+from benchmarks.stats.per_cent import per_cent
 from capacity.assessment import words
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.knee import by_repeat
@@ -68,7 +69,9 @@ def variance(facts: GridFacts, chosen: SettingRow) -> Reserve:
     cv = min(stdev(measured) / fmean(measured), 1.0)
     if cv <= declared:
         return Reserve(name="variance", share=declared)
-    return Reserve(name="variance", share=cv, source=f"measured over {len(measured)} repeats, {declared:.0%} declared")
+    return Reserve(
+        name="variance", share=cv, source=f"measured over {len(measured)} repeats, {per_cent(declared)} declared"
+    )
 
 
 def loss(facts: GridFacts) -> Reserve:
@@ -77,4 +80,4 @@ def loss(facts: GridFacts) -> Reserve:
     asked, cards = facts.limits.reserve_loss, facts.gpu_count or 0
     if asked <= 0 or cards < 2 or asked >= 1 / cards:
         return Reserve(name="loss of a card", share=asked)
-    return Reserve(name="loss of a card", share=1 / cards, source=f"one of {cards} cards, {asked:.0%} declared")
+    return Reserve(name="loss of a card", share=1 / cards, source=f"one of {cards} cards, {per_cent(asked)} declared")

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from math import log, sqrt
 
 from benchmarks.stats.estimates import Interval
+from benchmarks.stats.per_cent import per_cent
 from benchmarks.stats.ratios import paired_ratio
 from benchmarks.stats.student import t_quantile
 from capacity.assessment import rates
@@ -106,7 +107,7 @@ def _at_least(ratio: float | None) -> bool:
 
 def _proved(one: Compared, best: SettingRow) -> str:
     return (
-        f"{one.setting} is the lowest safe setting with at least {KNEE_SHARE:.0%} of the most that any safe one does: "
+        f"{one.setting} is the lowest safe setting with at least {per_cent(KNEE_SHARE)} of the most that any safe one does: "
         f"{share(one.ratio)} of what {best.setting} does."
     )
 
@@ -115,13 +116,13 @@ def _likely(one: Compared, best: SettingRow) -> str:
     once = one.ratio.n < 2
     why = "measured once, so how much runs differ is not known" if once else "the repeats differ too much to prove it"
     more = f": it needs {one.needs} more repeat{'s' if one.needs != 1 else ''}" if one.needs else ""
-    does = f"{one.setting} does {share(one.ratio)} of what {best.setting} does, where {KNEE_SHARE:.0%} is asked"
+    does = f"{one.setting} does {share(one.ratio)} of what {best.setting} does, where {per_cent(KNEE_SHARE)} is asked"
     return f"Indicative: {does}; {why}{more}."
 
 
 def _perhaps(one: Compared, best: SettingRow) -> str:
     more = f": it needs {one.needs} more repeat{'s' if one.needs != 1 else ''}" if one.needs else ""
-    does = f"{one.setting} does {share(one.ratio)} of what {best.setting} does and may do {KNEE_SHARE:.0%} of it"
+    does = f"{one.setting} does {share(one.ratio)} of what {best.setting} does and may do {per_cent(KNEE_SHARE)} of it"
     return f"Indicative: {does}; the repeats differ too much to tell{more}."
 
 
@@ -130,7 +131,9 @@ def _best(best: SettingRow, compared: Sequence[Compared]) -> str:
         return f"No safe setting is lower than {best.setting}."
     near = next((one for one in compared if _at_least(one.ratio.value)), compared[-1])
     not_shown = (
-        f", which does not show {KNEE_SHARE:.0%}" if _at_least(near.ratio.value) else f", less than {KNEE_SHARE:.0%}"
+        f", which does not show {per_cent(KNEE_SHARE)}"
+        if _at_least(near.ratio.value)
+        else f", less than {per_cent(KNEE_SHARE)}"
     )
     return (
         f"{best.setting} does the most of the safe settings; {near.setting} does {share(near.ratio)} of it{not_shown}."
@@ -142,5 +145,5 @@ def share(ratio: Interval) -> str:
     if ratio.value is None:
         return "an unknown part"
     if ratio.lower is None:
-        return f"{ratio.value:.0%}"
-    return f"{ratio.value:.0%} (at least {ratio.lower:.0%}, {ratio.n} repeats)"
+        return per_cent(ratio.value)
+    return f"{per_cent(ratio.value)} (at least {per_cent(ratio.lower)}, {ratio.n} repeats)"

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from benchmarks.engine.plan import ClassLimits, GridLimits
 from benchmarks.engine.summary_types import CellSummary
+from benchmarks.stats.per_cent import per_cent
 from benchmarks.stats.steadiness import DRIFT_SHARE, Steadiness, Steady
 from benchmarks.stats.student import t_cdf
 from capacity.assessment.facts import MIXED, CellFact
@@ -91,7 +92,7 @@ def over_repeats(cells: Sequence[CellFact]) -> str:
         )
         if change is None:
             return ""
-        told.append(f"{change:+.0%} for {_kind(name)} over {len(repeats)}")
+        told.append(f"{per_cent(change, sign=True)} for {_kind(name)} over {len(repeats)}")
     return f"Throughput from the first repeat to the last: {', '.join(told)}." if told else ""
 
 
@@ -157,7 +158,7 @@ def _chance(windows: Sequence[Steadiness]) -> float:
 
 def _moving(one: Trend) -> str:
     verb = "drifts" if one.word == Steady.DRIFTING else "still settles"
-    how = "" if one.change_share is None else f": {one.change_share:+.0%} over the window on average"
+    how = "" if one.change_share is None else f": {per_cent(one.change_share, sign=True)} over the window on average"
     text = f"{one.what} {verb} in {one.moved} of {one.windows} {'window' if one.windows == 1 else 'windows'}{how}."
     return text[0].upper() + text[1:]
 

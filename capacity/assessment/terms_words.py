@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from benchmarks.engine.plan import BatchTerms, ObjectiveTerms, ProductionMix, RetryPolicy
+from benchmarks.stats.per_cent import per_cent
 from capacity.assessment import clock
 
 NOT_DECLARED = "not declared"
@@ -55,7 +56,7 @@ def retry(policy: RetryPolicy | None) -> str:
     often = f"{policy.tries} tries in all"
     budget = "without a budget"
     if policy.budget_share is not None:
-        budget = f"at most {policy.budget_share:.1%} of the requests may be tried again"
+        budget = f"at most {per_cent(policy.budget_share, 1)} of the requests may be tried again"
     heard = "honours Retry-After" if policy.honours_retry_after else "ignores Retry-After"
     if policy.kind == "immediate":
         return f"at once, {often}; {heard}; {budget}"
@@ -69,7 +70,8 @@ def production(mix: ProductionMix | None) -> str:
     lengths = (
         f"prompts of {mix.p10_tokens:,.0f} / {mix.p90_tokens:,.0f} / {mix.p95_tokens:,.0f} tokens (p10 / p90 / p95)"
     )
-    shares = f"{mix.repeated_share:.1%} of prompts repeated, {mix.shared_prefix_share:.1%} of a prompt begins alike"
+    repeated, alike = per_cent(mix.repeated_share, 1), per_cent(mix.shared_prefix_share, 1)
+    shares = f"{repeated} of prompts repeated, {alike} of a prompt begins alike"
     return f"{lengths}; {shares}{f'; from {mix.source}' if mix.source else ''}"
 
 

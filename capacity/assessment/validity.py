@@ -16,6 +16,7 @@ from benchmarks.engine.plan import ClassLimits
 from benchmarks.engine.summary_types import CellSummary, ClassSummary
 from benchmarks.engine.terms import TokenSource
 from benchmarks.stats.little import TOLERANCE, little
+from benchmarks.stats.per_cent import per_cent
 from capacity.assessment import accounting, gates, steady
 from capacity.assessment.facts import CellFact, GridFacts
 from capacity.assessment.latency import seconds
@@ -88,7 +89,7 @@ def littles_law(cells: Sequence[CellFact]) -> Check:
     if off <= TOLERANCE:
         return replace(blank, evidence=words)
     if off <= TOLERANCE + edges:
-        evidence = f"{words} The requests cut by the edges of so short a window can come to {edges:.0%}."
+        evidence = f"{words} The requests cut by the edges of so short a window can come to {per_cent(edges)}."
         return replace(blank, answer=Answer.NOT_REPORTED, evidence=evidence, remedy="Lengthen the window.")
     remedy = "Requests were lost, counted twice, or piled up: see the outcomes and the trend, and measure again."
     return replace(blank, answer=Answer.FAILS, evidence=words, remedy=remedy)
@@ -108,7 +109,7 @@ def _in_flight(summary: CellSummary) -> tuple[float, float, str] | None:
     edges = max(1.0, 2 / math.sqrt(law.expected)) * mean_s / summary.window_s
     verb = "are" if off <= TOLERANCE else "would be"
     said = f"{summary.mean_in_flight:.2f} were in flight on average; {rate:.2f} a second of {seconds(mean_s)} each"
-    return off, edges, f"{said} {verb} {law.expected:.2f} ({law.ratio - 1:+.0%})."
+    return off, edges, f"{said} {verb} {law.expected:.2f} ({per_cent(law.ratio - 1, sign=True)})."
 
 
 def times(cells: Sequence[CellFact]) -> Check:
@@ -180,9 +181,8 @@ def achieved_rate(cells: Sequence[CellFact]) -> Check:
         return replace(blank, answer=Answer.NOT_REPORTED, evidence="A window never opened, so it has no rate.")
     sent, wanted = min(pairs, key=lambda pair: pair[0] / pair[1])
     share = sent / wanted
-    words = (
-        f"{sent:.2f} of {wanted:.2f} requests a second were sent, {share:.1%}; at least {ACHIEVED_SHARE:.0%} is asked."
-    )
+    floor = per_cent(ACHIEVED_SHARE)
+    words = f"{sent:.2f} of {wanted:.2f} requests a second were sent, {per_cent(share, 1)}; at least {floor} is asked."
     if share >= ACHIEVED_SHARE:
         return replace(blank, evidence=words)
     remedy = "The client did not keep up: raise what it may have in flight, or give it its own cores or host."

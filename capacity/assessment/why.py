@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from benchmarks.stats.estimates import Interval
+from benchmarks.stats.per_cent import per_cent
 from capacity.assessment import beside, words
 from capacity.assessment.facts import GPU_BUSY, GridFacts
 from capacity.assessment.knee import KNEE_SHARE, ratio_of
@@ -106,7 +107,7 @@ def _waiting(row: SettingRow, runtime_max_active: int | None) -> list[str]:
 def _adds_little(row: SettingRow) -> list[str]:
     if not row.safe or row.reasons:
         return []
-    return [f"It holds every limit, but adds less than {1 / KNEE_SHARE - 1:.0%} over the recommended setting."]
+    return [f"It holds every limit, but adds less than {per_cent(1 / KNEE_SHARE - 1)} over the recommended setting."]
 
 
 def _busy(facts: GridFacts, setting: int) -> float | None:

@@ -91,13 +91,13 @@ def test_twenty_pairs_with_the_validators_word_are_counted_with_their_interval()
     assert (found.low, found.at, len(found.pairs)) == (1, 4, 20)
     assert found.heading == "18 of 20 valid at 1 in flight, 17 of 20 at 4 in flight"
     assert [count.words for count in found.counts] == [
-        "18 of 20 valid at 1 in flight (95% interval 70 to 97%)",
-        "17 of 20 valid at 4 in flight (95% interval 64 to 95%; 1 did not succeed)",
+        "18 of 20 valid at 1 in flight (95\u00a0% interval 70 to 97\u00a0%)",
+        "17 of 20 valid at 4 in flight (95\u00a0% interval 64 to 95\u00a0%; 1 did not succeed)",
     ]
     assert (found.same, found.compared) == (0, 19)
     status, text = page(grid)
     assert status == 200
-    assert "17 of 20 valid at 4 in flight (95% interval 64 to 95%; 1 did not succeed)." in text
+    assert "17 of 20 valid at 4 in flight (95 % interval 64 to 95 %; 1 did not succeed)." in text
     assert "Not judged: the request ended as rejected." in text
     assert "Simulated, not measured on hardware" in text
 

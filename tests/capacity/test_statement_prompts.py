@@ -18,7 +18,7 @@ WORDS = ("Task", "Words of a fixed vocabulary (right by construction)")
         ({}, [WORDS, ("Prompts begin", "each its own, so no prefix cache helps")]),
         (
             {"shared_prefix_share": 0.25},
-            [WORDS, ("Prompts begin", "25% of each is the same text, which a prefix cache serves (declared)")],
+            [WORDS, ("Prompts begin", "25\u00a0% of each is the same text, which a prefix cache serves (declared)")],
         ),
         (
             {"task": "json", "turns": 3, "think_s": 2.5},

@@ -10,6 +10,7 @@ from benchmarks.engine.probes.asking import Asking
 from benchmarks.engine.probes.seen import Series, cut_short, series, why_absent, window_s
 from benchmarks.engine.runner import Cell
 from benchmarks.engine.verdicts import NOT_JUDGED, Figure, ProbeVerdict, said
+from benchmarks.stats.per_cent import per_cent
 
 # Reading, its unit, and whether the host must hold it to be called at rest.
 READINGS = (
@@ -50,7 +51,7 @@ def judge(columns: Columns) -> ProbeVerdict:
             if must_hold and len(one.values) >= probe.least_readings:
                 judged += 1
                 if not _holds(one, probe.steady_within):
-                    moved.append(f"{key} moved by more than {probe.steady_within:.0%} between its halves.")
+                    moved.append(f"{key} moved by more than {per_cent(probe.steady_within)} between its halves.")
     short = cut_short(columns)
     if short or not judged:
         few = f"No reading came {probe.least_readings} times or more."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from benchmarks.stats.per_cent import per_cent
 from capacity.assessment.cases.shared import at, blank, gate_of, percent, tokens, touches, untested
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.verdict import Answer, Finding, Found, SettingRow
@@ -100,7 +101,7 @@ def _apart(facts: GridFacts, measured: Sequence[SettingRow]) -> dict[int, str]:
     for row in measured:
         predicted, seen = facts.memory.predicted_bytes.get(row.setting), facts.memory.measured_bytes.get(row.setting)
         if predicted and seen is not None and abs(seen / predicted - 1) > WATCH_SHARE:
-            change = f"{abs(seen / predicted - 1):.0%} {'more' if seen > predicted else 'less'}"
+            change = f"{per_cent(abs(seen / predicted - 1))} {'more' if seen > predicted else 'less'}"
             found[row.setting] = (
                 f"At {at(row.setting)} {seen / GIB:.2f} GiB were measured and {predicted / GIB:.2f} GiB predicted: {change}."
             )

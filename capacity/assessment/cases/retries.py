@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from benchmarks.engine.plan import RetryPolicy
+from benchmarks.stats.per_cent import per_cent
 from capacity.assessment.cases.shared import at, blank, judged, untested, value
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.verdict import Finding, Found, SettingRow
@@ -112,5 +113,5 @@ def _words(policy: RetryPolicy) -> str:
     parts = [f"backoff from {policy.base_s:g} s to {policy.most_s:g} s", f"{policy.tries} tries at most"]
     parts += ["full jitter"] if policy.jitter else []
     parts += ["Retry-After honoured"] if policy.honours_retry_after else []
-    parts += [f"a budget of {policy.budget_share:.0%} of requests"] if policy.budget_share is not None else []
+    parts += [f"a budget of {per_cent(policy.budget_share)} of requests"] if policy.budget_share is not None else []
     return f"Declared: {', '.join(parts)}."

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from benchmarks.stats.per_cent import per_cent
 from capacity.assessment.cases.shared import at, blank, gate_of, untested
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.verdict import Answer, Finding, Found, SettingRow
@@ -71,14 +72,15 @@ def _wrong(row: SettingRow, measured: Sequence[SettingRow]) -> list[str]:
     every = row.completed_per_min
     if every and good < LEAST_GOOD * every:
         found.append(
-            f"At {at(row.setting)} {good:.1f} of {every:.1f} completed requests a minute were successful, {good / every:.0%}."
+            f"At {at(row.setting)} {good:.1f} of {every:.1f} completed requests a minute were successful, "
+            f"{per_cent(good / every)}."
         )
     return found
 
 
 def _evidence(row: SettingRow) -> tuple[str, ...]:
     good, every = row.good.value or 0.0, row.completed_per_min
-    share = f" of {every:.1f} completed, {good / every:.0%}" if every else ""
+    share = f" of {every:.1f} completed, {per_cent(good / every)}" if every else ""
     small = f"; {row.output_tokens_per_s:,.0f} tokens a second" if row.output_tokens_per_s is not None else ""
     return (f"At {at(row.setting)}: {good:.1f} successful requests a minute{share}{small} (n = {row.n}).",)
 

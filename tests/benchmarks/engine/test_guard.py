@@ -31,7 +31,7 @@ def test_nothing_known_stops_nothing():
     assert reason() is None
 
 
-@pytest.mark.parametrize("used, words", [(92, None), (93, "VRAM at 93% of GPU-1, limit 92%")])
+@pytest.mark.parametrize("used, words", [(92, None), (93, "VRAM at 93\u00a0% of GPU-1, limit 92\u00a0%")])
 def test_vram(used, words):
     assert reason({("vram_used_bytes", GPU): used, ("vram_total_bytes", GPU): 100}) == words
 
@@ -87,7 +87,7 @@ def test_two_unlike_cards_have_each_their_own_limit():
     values |= {("gpu_temperature_c", "A"): 80, ("vram_used_bytes", "A"): 23 * GIB, ("vram_total_bytes", "B"): 24 * GIB}
     assert reason(values | {("gpu_temperature_c", "B"): 75, ("vram_used_bytes", "B"): 20 * GIB}) is None
     assert reason(values | {("gpu_temperature_c", "B"): 76}) == "B at 76 °C, 5 below its slowdown 75 °C"
-    assert reason(values | {("vram_used_bytes", "B"): 23 * GIB}) == "VRAM at 96% of B, limit 92%"
+    assert reason(values | {("vram_used_bytes", "B"): 23 * GIB}) == "VRAM at 96\u00a0% of B, limit 92\u00a0%"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_lost_card_stops_whatever_the_limits_are():
     assert not is_lost("GPU-1 at 86 °C, limit 85 °C")
 
 
-@pytest.mark.parametrize("used, words", [(90, None), (91, "host memory at 91%, limit 90%")])
+@pytest.mark.parametrize("used, words", [(90, None), (91, "host memory at 91\u00a0%, limit 90\u00a0%")])
 def test_host_memory(used, words):
     assert reason({("host_memory_used_bytes", ""): used, ("host_memory_total_bytes", ""): 100}) == words
 

@@ -23,10 +23,10 @@ def judge(
         ({}, ""),
         ({"lag_ms": 5.0, "cpu_share": 0.8, "late_ms": 5.0, "waited": 1, "sends_are_due": True}, ""),
         ({"lag_ms": 5.1}, "event-loop lag p99 5.1 ms, limit 5 ms"),
-        ({"cpu_share": 0.81}, "client used 81% of a core, limit 80%"),
+        ({"cpu_share": 0.81}, "client used 81\u00a0% of a core, limit 80\u00a0%"),
         ({"late_ms": 50.0}, ""),
         ({"late_ms": 5.1, "sends_are_due": True}, "sends late by p99 5.1 ms, limit 5 ms"),
-        ({"waited": 2}, "2.0% of requests waited for a connection, limit 1%"),
+        ({"waited": 2}, "2.0\u00a0% of requests waited for a connection, limit 1\u00a0%"),
     ],
 )
 def test_each_limit_has_two_sides(numbers, why):

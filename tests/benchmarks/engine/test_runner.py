@@ -231,7 +231,7 @@ def test_a_hot_card_stops_the_cell_and_the_reason_is_kept(run):
 def test_errors_stop_the_cell_and_leave_a_summary_without_numbers(run):
     body = json.dumps({"error": {"message": "no"}}).encode()
     done = run([plain(400, body)], offered_concurrency=2, window_s=10.0)
-    assert done.end.reason == "guard: 6 of the last 6 requests failed, limit 5% of 100"
+    assert done.end.reason == "guard: 6 of the last 6 requests failed, limit 5\u00a0% of 100"
     short = done.summary.of_class("short")
     assert done.summary.completed_per_s == 0.0
     assert (short.success.hits, short.e2e_ok_s.p50.value, short.tpot_ok_s.p50.value) == (0, None, None)

@@ -65,7 +65,7 @@ def test_quantised_stamps_lose_their_narrow_windows_too_and_are_warned_about() -
     assert facts.arrivals is not None
     assert [idc is None for _, idc, _ in facts.arrivals.idc] == [True, False, True]
     assert warnings == [
-        "80% of the gaps between requests are zero: the time stamps move in steps of about 3 s, so how bursty the arrivals "
+        "80\u00a0% of the gaps between requests are zero: the time stamps move in steps of about 3 s, so how bursty the arrivals "
         "are cannot be said, and a replay sends packets."
     ]
 
@@ -116,7 +116,7 @@ def varied(count: int) -> list[tuple[int, int]]:
         (own(*varied(39)), ["39 requests only: the tails of these lengths are not known."]),
         (
             own(*varied(40), (7, 0), (0, 7)),
-            ["2 requests (4.8%) have no prompt or no answer tokens: failed, and left out."],
+            ["2 requests (4.8\u00a0%) have no prompt or no answer tokens: failed, and left out."],
         ),
         (
             own(*varied(40), times=tuple(n * n - 60.0 * (n % 20 == 19) for n in range(1, 41))),

@@ -102,7 +102,7 @@ def test_azures_releases_are_told_by_their_dates_and_others_files_are_not_credit
 def test_images_are_mentioned() -> None:
     data = csv("TIMESTAMP,NumImages,ContextTokens,GeneratedTokens", "2024-10-15 1:00:00,0,9,9".replace(" 1:", " 01:"),
                "2024-10-15 01:00:01,2,900,9")  # fmt: skip
-    assert trace_of(data).notes == ("50.0% of the requests carry images; only their token counts are used.",)
+    assert trace_of(data).notes == ("50.0\u00a0% of the requests carry images; only their token counts are used.",)
 
 
 def test_a_failure_of_burstgpt_is_an_answer_of_no_tokens_and_is_left_out_and_counted() -> None:

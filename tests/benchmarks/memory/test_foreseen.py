@@ -145,7 +145,7 @@ def test_the_plan_warns_above_the_limit_with_the_figures(in_flight: int, kind: s
     assert f"KV of {in_flight} sequences of 8,192 tokens {in_flight}.00 GiB" in line.text
     assert f"{in_flight + 17}.00 GiB" in line.text
     assert "80.00 GiB VRAM as declared" in line.text
-    assert ("That is above 92%: the worker will not run such cells" in line.text) == (kind == "warn")
+    assert ("That is above 92\u00a0%: the worker will not run such cells" in line.text) == (kind == "warn")
 
 
 def test_an_objective_may_allow_less() -> None:

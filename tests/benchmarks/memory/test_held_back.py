@@ -64,8 +64,8 @@ def test_a_cell_is_refused_with_its_figures_before_a_byte_is_sent() -> None:
     cell = Cell.objects.get(pk=taken.cell_id)
     assert cell.status == Cell.Status.NOT_RUN
     assert cell.reason == (
-        "Not safe to go on: predicted memory at 8 offered is above 92%: weights 16.00 GiB, KV of 8 sequences of 8,192 tokens "
-        "8.00 GiB, 1.00 GiB assumed for the rest: 25.00 GiB, 104% of 24.00 GiB VRAM as declared."
+        "Not safe to go on: predicted memory at 8 offered is above 92\u00a0%: weights 16.00 GiB, KV of 8 sequences of "
+        "8,192 tokens 8.00 GiB, 1.00 GiB assumed for the rest: 25.00 GiB, 104\u00a0% of 24.00 GiB VRAM as declared."
     )
     assert by_status(grid) == {
         "measured": ["1 short", "1 long", "4 short", "4 long", "8 short"],
@@ -151,9 +151,9 @@ def test_predicted_stands_beside_measured_with_its_difference() -> None:
     table = beside(evidence(measured(drawn(too_small()), gauges, "driver missing")))
     assert table is not None
     assert [(row.setting, row.measured, row.difference, row.watch) for row in table.rows] == [
-        ("1 in flight", "17.50", "+3%", False),
-        ("2 in flight", "21.00", "+23%", True),
-        ("4 in flight", "12.00", "-30%", True),
+        ("1 in flight", "17.50", "+3\u00a0%", False),
+        ("2 in flight", "21.00", "+23\u00a0%", True),
+        ("4 in flight", "12.00", "-30\u00a0%", True),
         ("8 in flight", "not reported: driver missing", "", False),
     ]
 
@@ -176,7 +176,7 @@ def test_the_pool_that_the_runtime_reports_is_turned_into_sequences() -> None:
     assert table is not None
     assert table.pool == (
         "The runtime reports a KV pool of 2,000 tokens: it holds 11 sequences if all are long (p99), "
-        "13 by the workload's lengths with 0.1% overflow."
+        "13 by the workload's lengths with 0.1\u00a0% overflow."
     )
 
 
@@ -201,7 +201,7 @@ def test_the_result_page_shows_it_or_why_it_cannot() -> None:
     shown = page(measured(drawn(too_small()), gauges))
     assert "Memory, predicted beside measured" in shown
     assert "In VRAM as declared: weights, KV of the sequences in flight" in shown
-    assert '<td class="hr-num">+23%</td>' in shown
+    assert '<td class="hr-num">+23 %</td>' in shown
     shown = page(measured(drawn(too_small(geometry=None)), gauges))
     assert "Not predicted. The model&#x27;s geometry is not recorded" in shown
 
@@ -220,4 +220,4 @@ def test_the_plan_of_a_new_grid_says_it_before_it_is_drawn() -> None:
     ticks = plan_of(wish, team_id=runtime.team_id, person_id=person.pk).ticks
     found = [tick for tick in ticks if tick.text.startswith("Memory foreseen at 8 in flight")]
     assert [tick.kind for tick in found] == ["warn"]
-    assert "104% of 24.00 GiB VRAM as declared. That is above 92%" in found[0].text
+    assert "104\u00a0% of 24.00 GiB VRAM as declared. That is above 92\u00a0%" in found[0].text

@@ -10,6 +10,7 @@ from benchmarks.engine.load import Arrivals, Constant, Gamma, Poisson, Replay
 from benchmarks.engine.plan import Distribution, Fixed, Quantiles, Uniform
 from benchmarks.records.lengths import ClassLengths, points_of_pairs, read_pairs
 from benchmarks.records.linter import Sent, about_arrivals, longest, warnings_about
+from benchmarks.stats.per_cent import per_cent
 
 
 def length_class(name: str, prompt: Distribution, output: Distribution, **more: Any) -> ClassLengths:
@@ -93,7 +94,7 @@ def test_answers_that_end_by_themselves_are_named_and_words_do_not() -> None:
 
 @pytest.mark.parametrize("share, warned", [(0.9, False), (0.95, True)])
 def test_a_shared_beginning_that_leaves_no_room_to_differ_is_named(share: float, warned: bool) -> None:
-    expected = f"short: some prompts are too short to share {share:.0%} and still differ. They share less."
+    expected = f"short: some prompts are too short to share {per_cent(share)} and still differ. They share less."
     assert found(shared_prefix_share=share) == ([expected] if warned else [])
 
 

@@ -39,7 +39,7 @@ def test_a_fake_burstgpt_is_not_credited_to_burstgpt() -> None:
 
 def test_reuse_of_prefixes_in_the_trace_asks_for_a_declaration() -> None:
     assert (
-        "16% of the blocks of these prompts were in an earlier prompt."
+        "16\u00a0% of the blocks of these prompts were in an earlier prompt."
         in draft_of(file("dynamo_mooncake_tiny.jsonl")).warnings[-1]
     )
 

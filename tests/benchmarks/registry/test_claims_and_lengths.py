@@ -91,7 +91,7 @@ def lengths_of(name: str, weight: float, tokens: int = 0) -> ClassLengths:
         ([lengths_of("a", 0.5), lengths_of("bb", 0.5)], []),
         (
             [lengths_of("a", 0.02), lengths_of("bb", 0.98)],
-            ["bb: 98.0% of the requests. The mix is nearly this one class."],
+            ["bb: 98.0\u00a0% of the requests. The mix is nearly this one class."],
         ),
         (
             [lengths_of("a", 1)],

@@ -137,7 +137,11 @@ def test_failing_requests_that_the_guard_stopped_count_as_a_setting_that_does_no
         if cell.setting == 1:
             return summary(setting=1, ok=400)
         return summary(
-            setting=2, ok=40, failed=30, complete=False, end_reason="guard: 30 of the last 70 requests failed, limit 5%"
+            setting=2,
+            ok=40,
+            failed=30,
+            complete=False,
+            end_reason="guard: 30 of the last 70 requests failed, limit 5\u00a0%",
         )
 
     _run(grid, measured)

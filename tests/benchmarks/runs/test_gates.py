@@ -15,7 +15,7 @@ LIMITS = GridLimits(classes={"short": ClassLimits(e2e_s=1.0)})
     ("what", "made", "words"),
     [
         ("five per cent failed", summary(ok=95, failed=5), None),
-        ("six per cent failed", summary(ok=94, failed=6), "6.0% of requests failed"),
+        ("six per cent failed", summary(ok=94, failed=6), "6.0\u00a0% of requests failed"),
         ("we ended the rest ourselves", summary(ok=95, failed=5, cancelled=900), None),
         ("nothing was judged", summary(ok=0, cancelled=3), None),
         ("p95 at twice the objective", summary(p95_s=2.0), None),
@@ -53,10 +53,13 @@ def hot(**peaks: float):
             "GPU-1 at 80 °C, 5 below its slowdown 79 °C, at 1 offered, short.",
         ),
         ({"vram_used_bytes": 92, "vram_total_bytes": 100}, None),
-        ({"vram_used_bytes": 93, "vram_total_bytes": 100}, "VRAM at 93% of GPU-1, limit 92%, at 1 offered, short."),
+        (
+            {"vram_used_bytes": 93, "vram_total_bytes": 100},
+            "VRAM at 93\u00a0% of GPU-1, limit 92\u00a0%, at 1 offered, short.",
+        ),
         (
             {"host_memory_used_bytes": 91, "host_memory_total_bytes": 100},
-            "host memory at 91%, limit 90%, at 1 offered, short.",
+            "host memory at 91\u00a0%, limit 90\u00a0%, at 1 offered, short.",
         ),
         ({"host_swap_used_bytes": 300 * 2**20}, "swap grew by 300 MiB, limit 256 MiB, at 1 offered, short."),
         ({"gpu_power_w": 900}, None),

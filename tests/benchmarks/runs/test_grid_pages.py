@@ -174,7 +174,7 @@ def test_the_stage_table_tells_measured_held_back_and_failing_cells_apart(signed
     grid = running_grid(runtime=_runtime(team), settings=(1, 2), class_names=("short", "median"))
     record(claim(grid), summary(ok=50, failed=50, p95_s=INFINITE))
     text = signed_in("viewer").get(reverse("grid-live", args=[grid.pk])).content.decode()
-    assert ("p95 among failures" in text, "50.0% of requests failed" in text) == (True, True)
+    assert ("p95 among failures" in text, "50.0\u00a0% of requests failed" in text) == (True, True)
 
 
 def test_the_list_shows_filters_and_exports_the_same_rows(signed_in, team):

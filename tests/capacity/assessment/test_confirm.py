@@ -161,7 +161,7 @@ def test_less_than_95_per_cent_of_the_rate_is_no_confirmation_of_it() -> None:
     assert opened is not None
     found = judged(drawn(window(open_loop=replace(opened, sent_per_s=0.55))))
     assert found.answer == Answer.NOT_TESTED
-    assert "91.7%" in found.words
+    assert "91.7\u00a0%" in found.words
 
 
 def test_a_guard_that_ended_the_open_loop_is_a_result() -> None:

@@ -127,7 +127,7 @@ CASES: list[tuple[str, Found, Make, str]] = [
     ("parallelism-without-kv", Found.FOUND, lambda: memory(all_long={}, pool_tokens=16_000), "holds 3 sequences of 4,200"),
     ("parallelism-without-kv", Found.FOUND, lambda: memory(context_per_sequence_tokens=4096), "may have 4,096 tokens"),
     ("parallelism-without-kv", Found.NOT_FOUND, fx.complete, "4.2 % apart"),
-    ("parallelism-without-kv", Found.WATCH, lambda: memory(measured_bytes={4: 14.0 * fx.GIB}), "17% more"),
+    ("parallelism-without-kv", Found.WATCH, lambda: memory(measured_bytes={4: 14.0 * fx.GIB}), "17\u00a0% more"),
     ("parallelism-without-kv", Found.NOT_TESTED, lambda: fx.complete(memory=MemoryFacts(reason="No config.json.")),
      "No config.json"),
     ("immediate-retries", Found.FOUND, lambda: retry(RetryPolicy(kind="immediate", tries=3)), "at once, up to 3 times"),

@@ -38,7 +38,7 @@ def test_repeats_that_agree_prove_the_knee_below_the_best() -> None:
     """99 % of the best in each repeat, with a lower bound of 97.6 %."""
     one = found({1: (60, 61, 60), 2: (297, 298, 299), 4: (300, 300, 303)})
     assert (one.setting, one.best, one.indicative) == (2, 4, False)
-    assert "2 is the lowest safe setting with at least 95%" in one.words
+    assert "2 is the lowest safe setting with at least 95\u00a0%" in one.words
     assert [c.setting for c in one.compared] == [1, 2]
     assert all(c.decides and c.needs == 0 for c in one.compared if c.setting == 2)
 
@@ -51,7 +51,7 @@ def test_a_narrow_interval_below_95_percent_decides_for_the_best_although_the_po
     assert compared.ratio.lower is not None
     assert compared.ratio.lower < knee.KNEE_SHARE < compared.ratio.value
     assert (one.setting, one.indicative) == (4, False)
-    assert "does not show 95%" in one.words
+    assert "does not show 95\u00a0%" in one.words
 
 
 def test_repeats_that_differ_too_much_to_tell_leave_an_indicative_choice_with_what_it_lacks() -> None:
@@ -71,7 +71,7 @@ def test_the_best_is_indicative_where_a_lower_setting_may_still_do_95_percent() 
     assert compared.ratio.upper is not None
     assert compared.ratio.value < knee.KNEE_SHARE < compared.ratio.upper
     assert (one.setting, one.indicative) == (4, True)
-    assert "may do 95% of it" in one.words
+    assert "may do 95\u00a0% of it" in one.words
 
 
 def test_so_many_more_repeats_of_that_spread_would_decide() -> None:
@@ -141,7 +141,7 @@ def test_the_law_is_kept_wherever_a_bound_decides(rows: dict[int, tuple[int, ...
     ("counts", "declared", "share", "said"),
     [
         ((300, 300, 300), 0.05, 0.05, ""),
-        ((240, 300, 360), 0.05, 0.2, "measured over 3 repeats, 5% declared"),
+        ((240, 300, 360), 0.05, 0.2, "measured over 3 repeats, 5\u00a0% declared"),
         ((300,), 0.05, 0.05, ""),
         ((240, 300, 360), 0.3, 0.3, ""),
     ],

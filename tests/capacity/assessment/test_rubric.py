@@ -157,7 +157,7 @@ def test_what_stands_in_for_a_check_that_nobody_could_make_is_named_and_lets_the
     (window,) = [one for one in found.rubric.criteria if one.key == "window"]
     assert (window.answer, found.grade) == (Answer.HOLDS, Grade.COMPLETE)
     assert (
-        "For steady over the window stands in: Throughput from the first repeat to the last: +0% for short over 3."
+        "For steady over the window stands in: Throughput from the first repeat to the last: +0\u00a0% for short over 3."
         in window.reason
     )
     assert (

@@ -73,8 +73,8 @@ CROSSED = {"ttft_ok_s": tail(np.full(120, 0.7)), "e2e_ok_s": tail(np.full(120, 0
 CASES: list[tuple[str, Answer, dict[str, object], str]] = [
     ("conservation", Answer.HOLDS, {}, "120 sent in the windows = 120 ok."),
     ("conservation", Answer.FAILS, {"conserved": False}, "sent requests and recorded outcomes differ"),
-    ("little", Answer.HOLDS, {"mean_in_flight": 1.94, "closed_per_s": 4.0, "mean_e2e_s": 0.5}, "are 2.00 (-3%)"),
-    ("little", Answer.FAILS, {"mean_in_flight": 3.0, "closed_per_s": 4.0, "mean_e2e_s": 0.5}, "would be 2.00 (+50%)"),
+    ("little", Answer.HOLDS, {"mean_in_flight": 1.94, "closed_per_s": 4.0, "mean_e2e_s": 0.5}, "are 2.00 (-3\u00a0%)"),
+    ("little", Answer.FAILS, {"mean_in_flight": 3.0, "closed_per_s": 4.0, "mean_e2e_s": 0.5}, "would be 2.00 (+50\u00a0%)"),
     ("little", Answer.NOT_REPORTED, {"closed_per_s": 4.0, "mean_e2e_s": None}, "was not recorded"),
     ("times", Answer.HOLDS, {}, "No time is impossible"),
     ("times", Answer.FAILS, {"part": {"wrong_times": 2}}, "2 of 120 answers have times that cannot be"),
@@ -82,14 +82,14 @@ CASES: list[tuple[str, Answer, dict[str, object], str]] = [
     ("max_tokens", Answer.HOLDS, {"part": {"long_outputs": 0}}, "None of 120 answers"),
     ("max_tokens", Answer.FAILS, {"part": {"long_outputs": 3}}, "3 of 120 answers (short) have more tokens"),
     ("max_tokens", Answer.NOT_REPORTED, {}, "The server counted no tokens"),
-    ("rate", Answer.HOLDS, {"open_loop": arrivals(3.9)}, "3.90 of 4.00 requests a second were sent, 97.5%"),
-    ("rate", Answer.FAILS, {"open_loop": arrivals(3.7)}, "92.5%; at least 95% is asked."),
+    ("rate", Answer.HOLDS, {"open_loop": arrivals(3.9)}, "3.90 of 4.00 requests a second were sent, 97.5\u00a0%"),
+    ("rate", Answer.FAILS, {"open_loop": arrivals(3.7)}, "92.5\u00a0%; at least 95\u00a0% is asked."),
     ("rate", Answer.NOT_REPORTED, {"open_loop": arrivals(None)}, "A window never opened"),
     ("rate", Answer.NOT_APPLICABLE, {}, "no rate was asked"),
     ("client", Answer.HOLDS, {}, "Event-loop lag p99 was at most 0.4 ms."),
     ("client", Answer.FAILS, {"client": SLOW_CLIENT}, "its event loop came to run 9 ms late"),
     ("steady", Answer.HOLDS, {"part": {"steadiness": {"e2e_s": STILL}}}, "end to end of short: no trend beyond chance."),
-    ("steady", Answer.FAILS, {"part": {"steadiness": {"e2e_s": HEAT}}}, "End to end of short drifts in 1 of 1 window: +40%"),
+    ("steady", Answer.FAILS, {"part": {"steadiness": {"e2e_s": HEAT}}}, "of short drifts in 1 of 1 window: +40\u00a0%"),
     ("steady", Answer.FAILS, {"steadiness": {"completed_per_s": WARMING}}, "Throughput of short still settles"),
     ("steady", Answer.NOT_REPORTED, {"part": {"steadiness": {"e2e_s": SHORT}}}, "No window was long enough"),
     ("steady", Answer.HOLDS, {"part": {"steadiness": {"e2e_s": NOISE}}}, "moves in 1 of 1, no more than chance does"),
@@ -227,11 +227,11 @@ def repeats(*per_s: float, answers: int = 4000) -> list[CellFact]:
 @pytest.mark.parametrize(
     ("cells", "stands_in"),
     [
-        (repeats(4.0, 4.1, 4.2), "+5% for short over 3"),
-        (repeats(4.0, 4.3, 4.6), "+14% for short over 3"),
+        (repeats(4.0, 4.1, 4.2), "+5\u00a0% for short over 3"),
+        (repeats(4.0, 4.3, 4.6), "+14\u00a0% for short over 3"),
         (repeats(4.0, 4.4, 4.8), ""),  # 18 %: a drift
         (repeats(4.0, 4.4, 4.8, answers=20), ""),  # fewer answers make a drift no smaller
-        (repeats(4.0, 4.1, 4.2, answers=40), "+5% for short over 3"),  # as many as six blocks of twenty
+        (repeats(4.0, 4.1, 4.2, answers=40), "+5\u00a0% for short over 3"),  # as many as six blocks of twenty
         (repeats(4.0, 4.1, 4.2, answers=39), ""),
         (repeats(4.0, 4.0), ""),
     ],

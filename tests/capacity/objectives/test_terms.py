@@ -90,7 +90,7 @@ def test_terms_are_limits_so_changing_them_makes_a_version_and_says_what_was_and
         "Retries of clients": {
             "before": "not declared",
             "after": "exponential backoff from 0.25 s to 8 s, with full jitter, 5 tries in all; honours Retry-After; at most "
-            "10.0% of the requests may be tried again",
+            "10.0\u00a0% of the requests may be tried again",
         },
     }
 
@@ -112,7 +112,8 @@ def test_the_detail_page_prints_every_term_in_words(client: Client, operator: Us
     html = page(client.get("/objectives/chat/1/"))
     for words in (
         "p95 at most 1.5 times what it is alone", "0.25 s, where there is no room", "120 requests a minute in the busiest minute",
-        "prompts of 80 / 900 / 1,800 tokens (p10 / p90 / p95); 2.0% of prompts repeated, 30.0% of a prompt begins alike; from "
+        "prompts of 80 / 900 / 1,800 tokens (p10 / p90 / p95); 2.0 % of prompts repeated, "
+        "30.0 % of a prompt begins alike; from "
         "log of May", "3: access without credentials must be refused",
         "20,000 items from 22:00 to 06:00, Monday, Tuesday, Wednesday, Thursday, Sunday, done by 05:30 (7 h 30 min after the "
         "start), on a generator, without power for at most 30 min", "“Supports 50 users”",

@@ -282,5 +282,5 @@ def test_too_many_errors_end_the_run_with_the_reason_and_it_is_not_complete(tmp_
     assert (code, words) == (0, "")
     assert left.summary.complete is not ends_early
     assert left.summary.end_reason.startswith("guard: " if ends_early else "window completed")
-    assert ("requests failed, limit 5% of 100" in left.summary.end_reason) == ends_early
+    assert ("requests failed, limit 5\u00a0% of 100" in left.summary.end_reason) == ends_early
     assert left.summary.conserved

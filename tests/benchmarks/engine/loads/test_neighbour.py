@@ -75,7 +75,7 @@ def test_beside_a_neighbour_the_limit_of_lag_is_lower(pinned, others, lag_ms, li
 def test_the_stamp_says_who_it_was_and_where_the_limits_are():
     seen = Seen(lags_ms=[3.5] * 100, cpu_share=0.1, send_late_ms=[], cpu_wait_share=0.47)
     why = verdict(a_plan(client_cpus=(1,)), seen, sends_are_due=False).why
-    assert why == "others had its core for 47% of its work, event-loop lag p99 3.5 ms, limit 2 ms above 33%"
+    assert why == "others had its core for 47\u00a0% of its work, event-loop lag p99 3.5 ms, limit 2 ms above 33\u00a0%"
 
 
 @pytest.mark.parametrize(

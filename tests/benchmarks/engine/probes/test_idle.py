@@ -54,7 +54,7 @@ def test_each_card_has_its_own_figures():
     verdict = judged(Idle(), *power(30, 30, 30, 30, 30, 30), *power(90, 90, 90, 60, 60, 60, device="GPU-2"))
     assert verdict.verdict == "moving"
     assert [reason for reason in verdict.reasons if "moved" in reason] == [
-        "gpu_power_w GPU-2 moved by more than 10% between its halves."
+        "gpu_power_w GPU-2 moved by more than 10\u00a0% between its halves."
     ]
 
 
