@@ -88,7 +88,7 @@ def enrol_beside_the_web(hardware: Hardware, *, worker: str, at: datetime) -> No
             )
             _take_up(key, worker, at, web_key=signing.web_public_key())
             said = {"key": str(key), "public_key": key.public_key, "why": "it shares a folder with the web"}
-            _tell(f"worker {worker}", "enrolled by itself", key, said)
+            _tell(f"worker {worker}", "enrolled itself on", key, said)
     except IntegrityError:
         # Another process of this worker did it in the same moment.
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from benchmarks.engine.summary_types import CellSummary
 from benchmarks.memory.accounting import sequence_bytes, token_bytes
 from benchmarks.memory.geometry import Geometry, UnknownGeometryError, from_json
 from benchmarks.memory.launch import Launch, launch_of
@@ -26,6 +27,7 @@ HOST_SHARE = 0.90
 """Of the host's memory, as the guard of a cell has it, where the model is not served from a GPU."""
 _SPLITS_OVER_ALL = (RuntimeKind.LLAMACPP, RuntimeKind.OLLAMA)
 _STEPS = 40
+VRAM_USED, RUNTIME_RAM = "vram_used_bytes", "runtime_rss_bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +233,10 @@ def pool_fit(geometry: Geometry, launch: Launch, asked: Asked, pool_bytes: int, 
     unit = max(1, token_bytes(geometry, keeping))
     whole = [-(-sizes[length] // unit) for length in drawn]
     return fit(pool_bytes // unit, -(-sizes[tokens] // unit), whole, weights)
+
+
+def holder_of(found: Foreseen, summaries: Sequence[CellSummary]) -> str:
+    """The reading of the memory that was predicted. Where VRAM was read it holds the model, also on a host for which nobody
+    declared a GPU."""
+    read = any(gauge.name == VRAM_USED for summary in summaries for gauge in summary.gauges)
+    return VRAM_USED if read or found.room.gpus else RUNTIME_RAM

@@ -21,7 +21,6 @@ from benchmarks.records.mode_words import setting_words
 from benchmarks.records.modes import in_flight
 from benchmarks.stats.per_cent import per_cent
 
-VRAM_USED, RUNTIME_RAM = "vram_used_bytes", "runtime_rss_bytes"
 KV_CAPACITY = "runtime_kv_capacity_tokens"
 
 
@@ -218,7 +217,7 @@ def _asked(evidence: GridEvidence, classes: Sequence[ClassLengths], setting: int
 
 def _row(setting: str, found: Foreseen, summaries: Sequence[CellSummary]) -> Beside:
     predicted = found.prediction.total_bytes
-    name = VRAM_USED if found.room.gpus else RUNTIME_RAM
+    name = foreseen.holder_of(found, summaries)
     measured = max((size for summary in summaries if (size := _peak(summary, name)) is not None), default=None)
     if measured is None:
         why = next((summary.not_reported[name] for summary in summaries if name in summary.not_reported), "")

@@ -253,7 +253,8 @@ def _stage_cell(grid: Grid, limits: GridLimits, follows: Cell | None, repeats: S
     worst = max(measured, key=lambda s: worst_ratio(limits, s) or 0.0)
     ratio = worst_ratio(limits, worst)
     stopped = next((c.reason for c in repeats if c.status == Cell.Status.STOPPED), "")
-    return StageCell("bad" if stopped else "done", p95_words(worst), stopped or _ratio_words(ratio))
+    over = ratio is not None and ratio > 1
+    return StageCell("bad" if stopped or over else "done", p95_words(worst), stopped or _ratio_words(ratio))
 
 
 def _waits(grid: Grid, follows: Cell | None, repeats: Sequence[Cell]) -> str:

@@ -176,7 +176,7 @@ def _to_decide(who: Person) -> Iterable[Attention]:
         told = {"title": choice.title, "name": choice.grid.name, "who": choice.proposed_by}
         yield Attention(
             rank=YOURS if yours else OTHERS, icon="shield-check", kind="info",
-            title=_("%(title)s is proposed for %(name)s") % told,
+            title=_("%(title)s: proposed for %(name)s") % told,
             consequence=_(
                 "%(who)s proposed it. It holds for nobody until a person who neither ran nor proposed it approves."
             ) % told,
@@ -192,7 +192,7 @@ def _to_state(who: Person, stands: Iterable[Standing]) -> Iterable[Attention]:
         told = {"title": one.choice.title, "name": one.choice.grid.name}
         yield Attention(
             rank=YOURS if yours else OTHERS, icon="signature", kind="info",
-            title=_("%(title)s is approved for %(name)s") % told,
+            title=_("%(title)s: approved for %(name)s") % told,
             consequence=_("No capacity statement says so yet; a signer issues it."),
             action=_("Issue the statement") if yours else _("Look at it"), url=one.choice.get_absolute_url(),
         )  # fmt: skip

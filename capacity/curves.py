@@ -23,6 +23,8 @@ from capacity.queries import Result, provenance
 MOST_POINTS = 40
 SHARES = (0.10, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99)
 AT = (52, 72, 86, 62)
+FAR = 0.7
+"""Share of the axis from which on a name stands before its line, where it has room."""
 """Where on its curve a setting's number stands, in per cent: neighbours at different heights."""
 RAMP = ("var(--s1)", "var(--s2)", "var(--s4)", "var(--s8)")
 
@@ -123,8 +125,9 @@ def _chart(
     notes = [*_numbers(curves, right), axis_name("Requests finished (%)", left=-36)]
     if limit_s is not None:
         shapes.append(vertical(limit_s, "x"))
+        side, shift = ("right", -6) if limit_s > FAR * right else ("left", 6)
         notes.append(
-            note(limit_s, 0, f"objective {limit_s:g} s", yref="paper", xanchor="left", yanchor="bottom", xshift=6, yshift=4,
+            note(limit_s, 0, f"objective {limit_s:g} s", yref="paper", xanchor=side, yanchor="bottom", xshift=shift, yshift=4,
                  font={"size": 11, "color": LIMIT})
         )  # fmt: skip
     figure.update_layout(

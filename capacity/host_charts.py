@@ -158,7 +158,7 @@ def _figure(result: Result, track: Track, rows: Sequence[Row], read: set[str]) -
         notes.append(_row_name(row, top, read))
         for name, (x, y) in values.items():
             figure.add_scatter(
-                x=x, y=y, yaxis=f"y{suffix}", mode="lines", name=_line_name(row, name), connectgaps=False,
+                x=x, y=y, yaxis=f"y{suffix}", mode=_mode(y), marker={"size": 4}, name=_line_name(row, name), connectgaps=False,
                 line={"color": LINES.get(name, MAIN), "width": 1.5},
                 hovertemplate=f"{_line_name(row, name)} %{{y:.3g}} {row.unit}<extra></extra>",
             )  # fmt: skip
@@ -211,6 +211,13 @@ def _row_name(row: Row, top: float, read: set[str]) -> dict[str, Any]:
 
 def _drawn(track: Track, row: Row, read: set[str]) -> dict[str, tuple[list[float | None], list[float | None]]]:
     return {name: track.line(name, row.factor) for name in row.names if name in read}
+
+
+def _mode(line: Sequence[float | None]) -> str:
+    """A reading without a neighbour is a point, which no line would show."""
+    known = [False, *(value is not None for value in line), False]
+    alone = any(known[at] and not (known[at - 1] or known[at + 1]) for at in range(1, len(known) - 1))
+    return "lines+markers" if alone else "lines"
 
 
 def _range(row: Row, lines: Iterable[Sequence[float | None]]) -> list[float]:

@@ -21,7 +21,7 @@ from benchmarks.queries import GridEvidence, terms
 from benchmarks.records import linter
 from benchmarks.records.lengths import ClassLengths, quantile
 from benchmarks.records.modes import in_flight
-from capacity.assessment.facts import RUNTIME_RAM, VRAM_USED, LengthFacts, MemoryFacts
+from capacity.assessment.facts import LengthFacts, MemoryFacts
 
 STEPS = 40
 LONGEST_SHARE = 0.999
@@ -172,7 +172,7 @@ def _asked(found: GridEvidence, classes: Sequence[ClassLengths], setting: int) -
 
 def _peak(summaries: Sequence[CellSummary], one: Foreseen) -> float | None:
     """Of the memory that was predicted, over all devices together, the highest of any cell."""
-    name = VRAM_USED if one.room.gpus else RUNTIME_RAM
+    name = foreseen.holder_of(one, summaries)
     sizes = [[gauge.peak for gauge in summary.gauges if gauge.name == name] for summary in summaries]
     return max((sum(each) for each in sizes if each), default=None)
 

@@ -29,6 +29,10 @@ from scripts.run import prepare
 from scripts.stack import ROOT, Stack, StackError, end_on_signals, free_port
 
 
+SETTLES_MS = 400
+"""Charts take the new width a tenth of a second after the window has it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shot:
     account: str
@@ -65,8 +69,10 @@ def pictures(page: Page, shot: Shot, folder: Path) -> Iterator[Path]:
     dialogs = page.eval_on_selector_all("dialog[id]", "all => all.map((d) => d.id)")
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+        page.wait_for_timeout(SETTLES_MS)
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
+            page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
             file = folder / shot.name(width, scheme)
             page.screenshot(path=file, full_page=True)
             yield file

@@ -162,9 +162,9 @@ def test_no_page_shows_a_number_or_the_word_none_where_no_setting_is_stated(keys
     of = office()
     viewer = signed_in(make_user(of.team, Role.VIEWER))
     choice = proposed(of)
-    assert f"No safe setting is proposed for {of.grid.name}" in text(viewer, reverse("overview"))
+    assert f"No safe setting: proposed for {of.grid.name}" in text(viewer, reverse("overview"))
     approvals.decide(choice=choice, by=of.approver, approve=True, reason="It is so.")
-    assert f"No safe setting is approved for {of.grid.name}" in text(viewer, reverse("overview"))
+    assert f"No safe setting: approved for {of.grid.name}" in text(viewer, reverse("overview"))
     signer = text(signed_in(of.signer), choice.get_absolute_url())
     assert "That no setting is safe is a result of its own, so it is signed with a key of this site's own" in signer
     assert f"No safe setting for {of.grid.name}" in signer

@@ -61,7 +61,7 @@ def test_what_waits_for_the_person_has_their_step_and_the_others_only_look() -> 
     office = Office()
     office.proposed()
     mine, others = page(office.approver), page(office.signer)
-    assert "4 requests in flight is proposed for" in mine
+    assert "4 requests in flight: proposed for" in mine
     assert mine.count(">Review<") == 1
     assert ">Review<" not in others
     assert ">Look at it<" in others

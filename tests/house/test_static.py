@@ -173,6 +173,16 @@ def test_a_template_names_only_classes_that_the_theme_has(path: Path) -> None:
     used = {
         name for value in re.findall(r'class="([^"]*)"', text) for name in re.split(r"\s+", value) if "\x00" not in name
     }
+    assert {name for name in used if name.startswith("hr-")} - _styled() == set()
+
+
+def _styled() -> set[str]:
     sheets = "".join(sheet.read_text(encoding="utf-8") for sheet in (ROOT / "static/css").glob("*.css"))
-    styled = set(re.findall(r"\.(hr-[\w-]+)", sheets))
-    assert {name for name in used if name.startswith("hr-")} - styled == set()
+    return set(re.findall(r"\.(hr-[\w-]+)", sheets))
+
+
+def test_classes_that_a_template_puts_together_are_styled_too() -> None:
+    steps = [f"hr-q{step}" for step in range(7)]
+    spans, stages = ["hr-f-h", "hr-f-t", "hr-f-q"], ["hr-now", "hr-wait", "hr-bad"]
+    tones = [f"hr-{what}-{tone}" for what in ("t", "note") for tone in ("bad", "warn", "info")]
+    assert {*steps, "hr-qn", *spans, *stages, *tones, *(f"hr-rows-{n}" for n in range(1, 7))} - _styled() == set()

@@ -132,7 +132,7 @@ def test_only_a_worker_that_is_the_webs_equal_enrols_itself(
         signing.web_public_key()
     enrolling.enrol_beside_the_web(host, worker="w", at=timezone.now())
     assert (enrolling.refusal(host) is None) is by_itself
-    told = Event.objects.filter(verb="enrolled by itself", subject=f"hardware {host.slug}").count()
+    told = Event.objects.filter(verb="enrolled itself on", subject=f"hardware {host.slug}").count()
     assert told == int(by_itself)
 
 

@@ -14,6 +14,7 @@ from benchmarks.engine.summary_types import CellSummary
 from benchmarks.foreseen_words import beside
 from benchmarks.models import Attempt, Cell, Event, Grid, Runtime
 from benchmarks.queries import evidence
+from capacity.told import memory_of
 from tests import factories
 from tests.benchmarks.hosts.counting import counting
 from tests.benchmarks.memory.test_foreseen import CARD, kept
@@ -168,6 +169,17 @@ def test_without_a_gpu_the_runtimes_own_memory_is_measured() -> None:
         "2.06",
         "2.14",
     )
+
+
+def test_vram_that_was_read_holds_the_model_on_a_host_for_which_nobody_declared_a_gpu() -> None:
+    host = factories.make_hardware(ram_gib=64.0)
+    runtime = factories.make_runtime(host, kind="llamacpp", geometry=kept(1.0), flags="llama-server -np 2 -c 8192")
+    gauges = {1: [("runtime_rss_bytes", 3e7), ("vram_used_bytes", 2.3e9)]}
+    grid = measured(drawn(runtime), gauges)
+    table = beside(evidence(grid))
+    assert table is not None
+    assert (table.rows[0].measured, table.rows[0].watch) == ("2.14", False)
+    assert memory_of(evidence(grid)).measured_bytes == {1: 2.3e9}
 
 
 def test_the_pool_that_the_runtime_reports_is_turned_into_sequences() -> None:
