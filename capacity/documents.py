@@ -206,7 +206,7 @@ def _rollback_words(facts: GridFacts, choice: Choice, verdict: Verdict) -> str:
         return f"Rollback is {words}"
     if row is None:
         return "No lower setting was measured and safe, so there is no measured rollback."
-    rate = "" if row.good.value is None else f", measured at {row.good.value:.1f} successful requests a minute"
+    rate = "" if row.good.value is None else f", measured at {row.good.value:,.1f} successful requests a minute"
     return f"Rollback is {row.setting} request{'s' * (row.setting != 1)} in flight{rate}."
 
 

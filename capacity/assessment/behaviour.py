@@ -202,7 +202,7 @@ def _after_overload(facts: GridFacts, found: ProbeVerdict) -> Said:
 def _back(facts: GridFacts, back: Figure, watched_s: float) -> Said:
     limit = facts.terms.max_recover_s
     if back.value is not None:
-        told = f"Latency is back {back.value:.1f} s after the trouble, limit {limit:g} s."
+        told = f"Latency is back {back.value:,.1f} s after the trouble, limit {limit:g} s."
         return (Answer.HOLDS if back.value <= limit else Answer.FAILS), told
     told = f"Latency was not back within the {watched_s:g} s watched, limit {limit:g} s"
     if watched_s < limit:

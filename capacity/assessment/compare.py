@@ -247,7 +247,7 @@ def _value_words(measure: str, value: float | None) -> str:
         return "among failures"
     if measure == "success_share":
         return per_cent(value, 1)
-    return f"{value:.1f}" if measure == "good_per_min" else seconds(value)
+    return f"{value:,.1f}" if measure == "good_per_min" else seconds(value)
 
 
 def _size(value: float | None) -> float:
@@ -259,7 +259,7 @@ def _number(value: float | None, *, sign: bool = False) -> str:
     if value is None or math.isinf(value):
         return "no bound"
     percent = value * 100
-    text = f"{percent:.1f}" if abs(percent) < 9.95 else f"{percent:.0f}"
+    text = f"{percent:,.1f}" if abs(percent) < 9.95 else f"{percent:.0f}"
     return f"+{text}" if sign and percent > 0 else text.replace("-", "−")
 
 

@@ -202,7 +202,7 @@ def _not_in_front(drawn: ConfirmFact, cells: Sequence[CellFact]) -> list[Gate]:
         told.append(f"Up to {waiting:.0f} waited in the runtime, more than the cap of {drawn.queue_cap}.")
     if drawn.queue_cap is not None and inside > drawn.setting + drawn.queue_cap:
         most = drawn.setting + drawn.queue_cap
-        told.append(f"{inside:.1f} requests were in flight on average, more than the {most} that may be inside.")
+        told.append(f"{inside:,.1f} requests were in flight on average, more than the {most} that may be inside.")
     remedy = confirm_words.in_front(drawn.setting, drawn.queue_cap)
     return [Gate(key="in front", title="", answer=Answer.FAILS, reason=text, remedy=remedy) for text in told]
 

@@ -105,7 +105,7 @@ def to_lower(rate: float, setting: int, cap: int, why: str) -> str:
 
 
 def lower(rate_per_min: float, times: float, best: float) -> str:
-    many = "As many" if times < 1.05 else f"{times:.1f} times as many"
+    many = "As many" if times < 1.05 else f"{times:,.1f} times as many"
     seen = f"{many} were late or refused at {_rate(rate_per_min)} as foretold"
     return f"{seen}; if that stays so, {best:g} a minute is the highest rate that leaves a proof."
 

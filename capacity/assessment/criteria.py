@@ -70,9 +70,7 @@ def beyond(measured: Sequence[SettingRow], chosen: SettingRow) -> Criterion:
     above = [row for row in measured if row.setting > chosen.setting and (row.safe or fails(row))]
     if above:
         first = above[0]
-        more = (
-            f"gives {first.good.value or 0.0:.1f} successful requests a minute, this one {chosen.good.value or 0.0:.1f}"
-        )
+        more = f"gives {first.good.value or 0.0:,.1f} successful requests a minute, this one {chosen.good.value or 0.0:,.1f}"
         how = "fails" if fails(first) else more
         return replace(found, reason=f"{first.setting} in flight {how}.", cells=first.cells)
     if spoiled := next((row for row in measured if row.setting > chosen.setting and words.invalid(row.gates)), None):

@@ -141,8 +141,8 @@ def _share(blank: Gate, parts: Sequence[tuple[str, Share]], *, limit: float, wha
 
 
 def _share_words(name: str, pair: tuple[int, int], limit: float, what: str) -> str:
-    share = f"{100 * pair[0] / pair[1]:.1f}\u00a0%"
-    return f"{pair[0]} of {pair[1]} {what} in {name}, {share}; at least {100 * limit:.1f}\u00a0% is asked."
+    share = f"{100 * pair[0] / pair[1]:,.1f}\u00a0%"
+    return f"{pair[0]} of {pair[1]} {what} in {name}, {share}; at least {100 * limit:,.1f}\u00a0% is asked."
 
 
 def _needs(hits: int, n: int, share: float) -> int | None:
@@ -275,7 +275,7 @@ def client(cells: Sequence[CellFact]) -> Gate:
     lags = [s.client.loop_lag_p99_ms for s in _summaries(cells) if s.client.loop_lag_p99_ms is not None]
     if not lags:
         return replace(blank, answer=Answer.NOT_REPORTED, reason="The client recorded no loop lag.")
-    return replace(blank, reason=f"Event-loop lag p99 was at most {max(lags):.1f} ms.")
+    return replace(blank, reason=f"Event-loop lag p99 was at most {max(lags):,.1f} ms.")
 
 
 def memory_of(facts: GridFacts, cells: Sequence[CellFact]) -> Memory:
@@ -318,7 +318,7 @@ def _highest(values: Iterable[float]) -> float | None:
 
 def _below(blank: Gate, value: float, limit: float, what: str, *, remedy: str) -> Gate:
     unit = what.partition("{}")[2]
-    words = f"{what.format(f'{value:.1f}')}, limit {limit:g}{unit}."
+    words = f"{what.format(f'{value:,.1f}')}, limit {limit:g}{unit}."
     if value > limit:
         return replace(blank, answer=Answer.FAILS, reason=words, remedy=remedy)
     return replace(blank, answer=Answer.HOLDS, reason=words)

@@ -49,10 +49,10 @@ def as_confirmed(room: Headroom, confirmed: Confirmation | None, cap: QueueCap |
     more than the queue is worked out for."""
     if confirmed is not None and confirmed.answer == Answer.HOLDS and confirmed.rate_per_min is not None:
         rate, whence = confirmed.rate_per_min, "The rate confirmed in the open loop"
-        why = f"Confirmed in an open loop are {rate:.1f} a minute"
+        why = f"Confirmed in an open loop are {rate:,.1f} a minute"
     elif cap is not None and cap.cap is not None:
         rate, whence = cap.arrivals_per_min, "The rate that the queue cap is worked out for, less than headroom leaves"
-        why = f"Its queue holds {rate:.1f} a minute"
+        why = f"Its queue holds {rate:,.1f} a minute"
     else:
         return room
     if rate >= room.stated_per_min:

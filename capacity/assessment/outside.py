@@ -54,7 +54,7 @@ def demand(facts: GridFacts, room: Headroom) -> str:
     if wanted is None or wanted <= room.stated_per_min:
         return ""
     return (
-        f"The office needs {wanted:g} requests in its busiest minute, and {room.stated_per_min:.1f} are stated: not enough. "
+        f"The office needs {wanted:g} requests in its busiest minute, and {room.stated_per_min:,.1f} are stated: not enough. "
         "Add a second server, shorten the requests, or let part of them wait for a batch."
     )
 
@@ -159,7 +159,7 @@ def _rate(room: Headroom, confirmed: Confirmation | None) -> NotMeasured:
     if confirmed is not None and confirmed.answer == Answer.HOLDS and confirmed.rate_per_min is not None:
         rate = confirmed.rate_per_min
         return NotMeasured(
-            key="rate", sentence=f"More than {rate:.1f} arrivals a minute: not measured.", mode="open",
+            key="rate", sentence=f"More than {rate:,.1f} arrivals a minute: not measured.", mode="open",
             offer="Measure a higher rate in an open loop", settings=(max(1, floor(rate * 1.25)),),
         )  # fmt: skip
     stated = room.stated_per_min

@@ -88,12 +88,12 @@ def _queue(cap: QueueCap | None) -> PolicyLine:
     if cap is None:
         return replace(line, words="Completions a second were not measured well enough to compute one.")
     if cap.cap is None:
-        return replace(line, words=cap.words, source=f"Computed for {cap.arrivals_per_min:.1f} arrivals a minute.")
+        return replace(line, words=cap.words, source=f"Computed for {cap.arrivals_per_min:,.1f} arrivals a minute.")
     return replace(
         line,
         value=str(cap.cap),
         words="So many may wait; beyond it a request is refused at once. Why this many stands with the confirmation.",
-        source=f"Computed from the measured completions, for {cap.arrivals_per_min:.1f} arrivals a minute.",
+        source=f"Computed from the measured completions, for {cap.arrivals_per_min:,.1f} arrivals a minute.",
         number=float(cap.cap),
     )
 
@@ -174,7 +174,7 @@ def _per_client(facts: GridFacts, chosen: SettingRow, room: Headroom) -> tuple[P
     limit = "Beyond it: 429 with Retry-After."
     return (
         PolicyLine(
-            key="client_rate", title="Rate of one client", value=f"{rate:.1f} a minute", words=f"{each} {limit}",
+            key="client_rate", title="Rate of one client", value=f"{rate:,.1f} a minute", words=f"{each} {limit}",
             source=f"{room.whence}, by the tenants of the objective.", number=rate, unit="requests a minute",
         ),
         PolicyLine(
@@ -199,7 +199,7 @@ def _batch(facts: GridFacts, chosen: SettingRow, room: Headroom) -> tuple[Policy
         PolicyLine(
             key="batch_lane", title="Batch lane", value=f"{places} of {chosen.setting} places, {window}",
             words="A queue of its own at lower priority; closed outside its window. "
-            f"So it does about {per_min:.1f} items a minute.",
+            f"So it does about {per_min:,.1f} items a minute.",
             source=f"Window and items of the objective; one place in {BATCH_PART}, which was not measured beside people's "
             "requests.",
             number=float(places), unit="requests",
@@ -233,7 +233,7 @@ def retry_after(chosen: SettingRow, cap: QueueCap | None) -> tuple[int, str]:
     seconds = ceil(60 * chosen.setting / chosen.completed_per_min)
     return max(
         1, seconds
-    ), f"Retry-After: {chosen.setting} active at {chosen.completed_per_min:.1f} completed a minute."
+    ), f"Retry-After: {chosen.setting} active at {chosen.completed_per_min:,.1f} completed a minute."
 
 
 def _retry(facts: GridFacts) -> PolicyLine:

@@ -42,8 +42,8 @@ def words(
 def lowered(stated_per_min: float, fitting_per_min: float) -> str:
     """Said before the words of a lower rate."""
     return (
-        f"At the stated {stated_per_min:.1f} requests a minute no queue keeps both refusals and times inside the objective, so "
-        f"it is worked out for {fitting_per_min:.1f}, the highest rate at which one does: confirm and state that rate."
+        f"At the stated {stated_per_min:,.1f} requests a minute no queue keeps both refusals and times inside the objective, so "
+        f"it is worked out for {fitting_per_min:,.1f}, the highest rate at which one does: confirm and state that rate."
     )
 
 
@@ -61,7 +61,7 @@ def percent(value: float | None) -> str:
     shown = 100 * value
     if 0 < shown < 0.01:
         return "under 0.01 %"
-    return f"{shown:.0f} %" if shown in (0.0, 100.0) else f"{shown:.2f} %" if shown < 1 else f"{shown:.1f} %"
+    return f"{shown:.0f} %" if shown in (0.0, 100.0) else f"{shown:.2f} %" if shown < 1 else f"{shown:,.1f} %"
 
 
 def waiting(count: int) -> str:
@@ -71,7 +71,7 @@ def waiting(count: int) -> str:
 def _chosen(row: CapRow, rate_per_min: float, active: int) -> str:
     refused, wait = row.refused, row.waiting_p95_s
     text = (
-        f"At {rate_per_min:.1f} requests a minute with {active} served at once, {waiting(row.cap)}: "
+        f"At {rate_per_min:,.1f} requests a minute with {active} served at once, {waiting(row.cap)}: "
         f"{percent(refused.value)} are refused ({percent(refused.lower)} to {percent(refused.upper)})"
     )
     if row.cap == 0:
@@ -102,7 +102,9 @@ def _longer(rows: Sequence[CapRow], chosen: CapRow) -> str:
 
 
 def _none(rate_per_min: float, active: int, tightest: tuple[Law, float] | None, percentile: float) -> str:
-    start = f"At {rate_per_min:.1f} requests a minute with {active} served at once, no queue stays inside the objective"
+    start = (
+        f"At {rate_per_min:,.1f} requests a minute with {active} served at once, no queue stays inside the objective"
+    )
     if tightest is None:
         return f"{start}."
     law, share = tightest
@@ -115,7 +117,7 @@ def _too_much(row: CapRow | None, success_share: float, fitting_per_min: float |
         why += f", and {percent(1 - success_share)} may fail"
     if fitting_per_min is None:
         return f"{why}: no rate was found at which refusals and times both hold."
-    return f"{why}: refusals and times both hold up to {fitting_per_min:.1f} requests a minute, so confirm that rate."
+    return f"{why}: refusals and times both hold up to {fitting_per_min:,.1f} requests a minute, so confirm that rate."
 
 
 def _marked(interpolated: Sequence[int]) -> str:

@@ -261,7 +261,7 @@ def _tokens(summary: CellSummary) -> tuple[Answer, str] | None:
     ours = rate * over_s
     each = rate * summary.window_s / answered
     edges = each * max(summary.mean_in_flight or 0.0, 1.0)
-    words = f"The server counted {theirs:,.0f} tokens generated in {over_s:.1f} s, the client {ours:,.0f}."
+    words = f"The server counted {theirs:,.0f} tokens generated in {over_s:,.1f} s, the client {ours:,.0f}."
     if ours <= 2 * edges:
         return Answer.NOT_REPORTED, f"{words} Too few for a word: those in flight at the edges come to {edges:,.0f}."
     chance = each * math.sqrt(ours / each * max(0.0, 1 - over_s / summary.window_s))

@@ -46,7 +46,7 @@ def below(facts: GridFacts, row: SettingRow, chosen: SettingRow) -> tuple[str, .
     found = list(_work(facts, row, chosen))
     if row.good.value > 0 and chosen.good.value > row.good.value:
         times = chosen.good.value / row.good.value
-        found.append(f"{words.flight(chosen.setting, start=True)} do {times:.1f} times the work.")
+        found.append(f"{words.flight(chosen.setting, start=True)} do {times:,.1f} times the work.")
     idle, busy = _busy(facts, row.setting), _busy(facts, chosen.setting)
     if idle is not None and busy is not None:
         state = "The GPU is mostly idle" if idle < IDLE_SHARE else "The GPU is not full"
@@ -76,20 +76,20 @@ def _memory(row: SettingRow) -> list[str]:
         return []
     left = (limit - peak) / 1024**3
     if left < 0:
-        return [f"VRAM is {-left:.1f} GiB over its limit."]
+        return [f"VRAM is {-left:,.1f} GiB over its limit."]
     if peak >= NEARLY_FULL * limit:
-        return [f"VRAM is nearly full: {left:.1f} GiB of the {limit / 1024**3:.1f} GiB allowed are left."]
-    return [f"{left:.1f} GiB of VRAM are left."]
+        return [f"VRAM is nearly full: {left:,.1f} GiB of the {limit / 1024**3:,.1f} GiB allowed are left."]
+    return [f"{left:,.1f} GiB of VRAM are left."]
 
 
 def _delay(facts: GridFacts, row: SettingRow, chosen: SettingRow) -> list[str]:
     here, there = beside.delay(facts, row.setting), beside.delay(facts, chosen.setting)
     if here is None or here.ratio.value is None or not isfinite(here.ratio.value) or here.ratio.value < WATCH_RATIO:
         return []
-    told = f"Long requests delay short ones: p95 of {here.class_name} in the mix is {here.ratio.value:.1f} times that alone"
+    told = f"Long requests delay short ones: p95 of {here.class_name} in the mix is {here.ratio.value:,.1f} times that alone"
     if there is None or there.ratio.value is None or not isfinite(there.ratio.value):
         return [f"{told}."]
-    return [f"{told}, {there.ratio.value:.1f} times with {words.flight(chosen.setting)}."]
+    return [f"{told}, {there.ratio.value:,.1f} times with {words.flight(chosen.setting)}."]
 
 
 def _fairness(row: SettingRow) -> list[str]:

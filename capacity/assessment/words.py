@@ -114,7 +114,7 @@ def _but(row: SettingRow, shared: set[str]) -> tuple[str, ...]:
 def reasons(chosen: SettingRow, knee: str, room: Headroom | None) -> tuple[str, ...]:
     """Why this setting: the rate, the knee, the worst tail, memory, headroom."""
     rate = chosen.good.value or 0.0
-    found = [f"{rate:.1f} successful requests a minute{interval(chosen)}, {chosen.n} requests in all."]
+    found = [f"{rate:,.1f} successful requests a minute{interval(chosen)}, {chosen.n} requests in all."]
     if knee:
         found.append(knee)
     if chosen.worst and chosen.worst.ratio is not None:
@@ -132,7 +132,7 @@ def tail_growth(before: ClassRow | None, after: ClassRow | None) -> list[str]:
     if isinf(after.ratio):
         return [f"The worst class, {after.label}, has no finite percentile: too many of its requests failed."]
     change = f"from {ratio(before.ratio)} to {ratio(after.ratio)} of its limit"
-    return [f"The worst class goes {change} ({after.label}), {after.ratio / before.ratio:.1f} times as much."]
+    return [f"The worst class goes {change} ({after.label}), {after.ratio / before.ratio:,.1f} times as much."]
 
 
 def against(row: SettingRow, chosen: SettingRow) -> list[str]:
@@ -166,16 +166,16 @@ def first_reason(row: SettingRow) -> str:
 def headroom(measured: float, after: float, lower: float | None, stated: float, *, reserves: Sequence[Reserve]) -> str:
     kept = [reserve.words for reserve in reserves if reserve.share > 0]
     parts = f"after keeping {', '.join(kept)}" if kept else "with no reserve asked"
-    text = f"Stated rate: {stated:.1f} a minute, from {measured:.1f} measured; {parts} it is {after:.1f}"
+    text = f"Stated rate: {stated:,.1f} a minute, from {measured:,.1f} measured; {parts} it is {after:,.1f}"
     if lower is None:
         return f"{text}, and the lower bound is not known."
-    return f"{text}, and the lower bound of the measurement is {lower:.1f}. The smaller of the two is stated."
+    return f"{text}, and the lower bound of the measurement is {lower:,.1f}. The smaller of the two is stated."
 
 
 def rollback(row: SettingRow | None) -> str:
     if row is None:
         return "No lower setting was found safe, so there is none to go back to."
-    rate = f", {row.good.value:.1f} successful requests a minute" if row.good.value is not None else ""
+    rate = f", {row.good.value:,.1f} successful requests a minute" if row.good.value is not None else ""
     return f"{flight(row.setting, start=True)}{rate}"
 
 
@@ -217,14 +217,14 @@ def queue(setting: int, waiting: float, *, bounded: bool | None, sentence: str) 
 def memory(row: SettingRow) -> str:
     if row.memory.peak_bytes is None:
         return f"{row.memory.words}."
-    limit = f" of {row.memory.limit_bytes / 1024**3:.1f} GiB allowed" if row.memory.limit_bytes is not None else ""
+    limit = f" of {row.memory.limit_bytes / 1024**3:,.1f} GiB allowed" if row.memory.limit_bytes is not None else ""
     return f"{row.memory.words}: {row.memory.peak_bytes / 1024**3:.2f} GiB{limit}."
 
 
 def interval(row: SettingRow) -> str:
     if row.good.lower is None or row.good.upper is None:
         return ""
-    return f" (interval {row.good.lower:.1f} to {row.good.upper:.1f})"
+    return f" (interval {row.good.lower:,.1f} to {row.good.upper:,.1f})"
 
 
 def ratio(value: float | None) -> str:

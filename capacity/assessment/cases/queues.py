@@ -69,7 +69,7 @@ def _answer(facts: GridFacts, verdict: ProbeVerdict, chosen: SettingRow | None) 
     offered, rate = value(verdict, "offered"), _stated_per_s(facts, chosen)
     if offered is None or rate is None or offered < TIMES * rate:
         return Found.NOT_TESTED, f"the load was not beyond capacity{n}, so nothing had to be refused."
-    return Found.NOT_FOUND, f"at {offered / rate:.1f} times the rate to be stated no wait grew{n}."
+    return Found.NOT_FOUND, f"at {offered / rate:,.1f} times the rate to be stated no wait grew{n}."
 
 
 def _refused(facts: GridFacts, verdict: ProbeVerdict, refused: float, n: str) -> Seen:

@@ -81,7 +81,7 @@ def at(setting: int) -> str:
 
 def percent(share: float) -> str:
     """Two digits below ten: 4.7 %, 18 %."""
-    return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
+    return f"{100 * share:,.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
 
 
 def tokens(count: float) -> str:

@@ -66,13 +66,13 @@ def _wrong(row: SettingRow, measured: Sequence[SettingRow]) -> list[str]:
     good, most = row.good.value or 0.0, best.good.value or 0.0
     if len(told) > 1 and fastest is row and best is not row and good < CLEARLY * most:
         found.append(
-            f"{at(row.setting)} has the most tokens a second, {row.output_tokens_per_s:,.0f}, but {good:.1f} successful requests "
-            f"a minute; {at(best.setting)} has {most:.1f}."
+            f"{at(row.setting)} has the most tokens a second, {row.output_tokens_per_s:,.0f}, but {good:,.1f} successful "
+            f"requests a minute; {at(best.setting)} has {most:,.1f}."
         )
     every = row.completed_per_min
     if every and good < LEAST_GOOD * every:
         found.append(
-            f"At {at(row.setting)} {good:.1f} of {every:.1f} completed requests a minute were successful, "
+            f"At {at(row.setting)} {good:,.1f} of {every:,.1f} completed requests a minute were successful, "
             f"{per_cent(good / every)}."
         )
     return found
@@ -80,9 +80,9 @@ def _wrong(row: SettingRow, measured: Sequence[SettingRow]) -> list[str]:
 
 def _evidence(row: SettingRow) -> tuple[str, ...]:
     good, every = row.good.value or 0.0, row.completed_per_min
-    share = f" of {every:.1f} completed, {per_cent(good / every)}" if every else ""
+    share = f" of {every:,.1f} completed, {per_cent(good / every)}" if every else ""
     small = f"; {row.output_tokens_per_s:,.0f} tokens a second" if row.output_tokens_per_s is not None else ""
-    return (f"At {at(row.setting)}: {good:.1f} successful requests a minute{share}{small} (n = {row.n}).",)
+    return (f"At {at(row.setting)}: {good:,.1f} successful requests a minute{share}{small} (n = {row.n}).",)
 
 
 def _validated(row: SettingRow) -> bool:
