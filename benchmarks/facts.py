@@ -27,6 +27,10 @@ class FactPair:
     differs: bool
 
 
+FRESH_S = 150
+"""Workers say each minute that they are there; two may be late."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerState:
     """`kind` is a pill's kind. The command starts a worker for this host, on that host."""
@@ -50,7 +54,7 @@ def worker_state(host: Hardware) -> WorkerState:
 
 def is_fresh(seen_at: datetime | None, now: datetime) -> bool:
     """Whether a worker was seen lately enough to be taken for running."""
-    return seen_at is not None and now - seen_at <= timedelta(seconds=max(settings.STALE_AFTER_S, 60))
+    return seen_at is not None and now - seen_at <= timedelta(seconds=max(settings.STALE_AFTER_S, FRESH_S))
 
 
 def declared_beside_probed(host: Hardware, probe: HardwareProbe | None) -> list[FactPair]:

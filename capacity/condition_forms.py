@@ -25,7 +25,7 @@ class ConditionFields(forms.Form):
     )
     ambient_c = forms.FloatField(label=_("Room temperature"), min_value=-30, max_value=60, required=False)
     ambient_source = forms.ChoiceField(
-        label=_("Temperature from"), required=False, initial="unknown",
+        label=_("Temperature from"), required=False, initial="unknown", help_text=_("Asked with a temperature."),
         choices=[("hand", _("Read by hand")), ("sensor", _("Sensor")), ("unknown", _("Not known"))],
     )  # fmt: skip
     ups_on_battery = forms.BooleanField(label=_("UPS on battery"), required=False)

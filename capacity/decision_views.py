@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 from django.conf import settings
 from django.contrib import messages
 from django.db.models import QuerySet
@@ -299,6 +300,15 @@ def verify_statement(request: HttpRequest, number: str, digest12: str) -> HttpRe
         return render(request, "capacity/verify.html", {"unknown": number}, status=404)
     verdict = verify_bytes(bytes(statement.envelope), _keyring(), timezone.now())
     return render(request, "capacity/verify.html", _verified(verdict, statement))
+
+
+@public
+@require_safe
+def keyring(_request: HttpRequest) -> HttpResponse:
+    """The public keys by which anybody verifies offline; who wants more than this site's word compares their fingerprints."""
+    answer = HttpResponse(msgspec.json.format(msgspec.json.encode(_keyring())), content_type="application/json")
+    answer["Content-Disposition"] = f'attachment; filename="{KEYRING}"'
+    return answer
 
 
 def _verified(verdict: Verdict, issued: Statement | None) -> dict[str, object]:

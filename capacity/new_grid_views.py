@@ -155,11 +155,7 @@ def _slots(runtime: Runtime | None, settings: list[int]) -> int:
 def _start(request: HttpRequest, who: Person) -> dict[str, Any]:
     """From the grid that is named, else from the newest one; a first grid starts with defaults."""
     earlier = _earlier(request, who)
-    base = (
-        _from_grid(earlier, who)
-        if earlier
-        else {"setting_values": ["1", "2", "4", "8"], "repeats": 3, "window_s": 30, "warmup_s": 5}
-    )
+    base = _from_grid(earlier, who) if earlier else _first(who)
     chosen = {name: request.GET[name] for name in ("runtime", "workload", "objective", "mode") if request.GET.get(name)}
     if mode_called(chosen.get("mode", base.get("mode"))) != mode_called(base.get("mode")):
         # Settings of one way of loading mean nothing in another.
@@ -167,14 +163,27 @@ def _start(request: HttpRequest, who: Person) -> dict[str, Any]:
     return {**base, **chosen, **_asked_settings(request.GET.get("settings", ""), chosen.get("mode", base.get("mode")))}
 
 
+def _first(who: Person) -> dict[str, Any]:
+    """Of a runtime that no grid was drawn of: the newest workload and objective, which may be meant, and defaults."""
+    newest = {
+        "workload": Workload.objects.filter(team=who.team).order_by("-pk").values_list("pk", flat=True).first(),
+        "objective": Objective.objects.filter(team=who.team).order_by("-pk").values_list("pk", flat=True).first(),
+    }
+    known = {name: str(pk) for name, pk in newest.items() if pk is not None}
+    return {"setting_values": ["1", "2", "4", "8"], "repeats": 3, "window_s": 30, "warmup_s": 5} | known
+
+
 def _earlier(request: HttpRequest, who: Person) -> Grid | None:
-    """The grid that the form was filled in from: the one that is named, else the newest."""
+    """The grid that the form was filled in from: the one that is named, else the newest, of the runtime where one is."""
     grids = Grid.objects.filter(team=who.team)
     if request.method == "POST":
         return _chosen(grids, request.POST.get("earlier"))
     wanted = request.GET.get("from", "")
     named = wanted.isdecimal() and len(wanted) < 10
-    return get_object_or_404(grids, pk=int(wanted)) if named else grids.first()
+    if named:
+        return get_object_or_404(grids, pk=int(wanted))
+    runtime = _chosen(Runtime.objects.filter(team=who.team), request.GET.get("runtime"))
+    return grids.filter(runtime__slug=runtime.slug).first() if runtime else grids.first()
 
 
 def _asked_settings(text: str, mode: Any) -> dict[str, Any]:

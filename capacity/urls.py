@@ -84,6 +84,7 @@ urlpatterns = [
     path("statements/<slug:number>.json", decision.statement_json, name="statement-json"),
     path("statements/<slug:number>.pdf", decision.statement_pdf, name="statement-pdf"),
     path("v/", decision.verify, name="verify"),
+    path("v/keyring.json", decision.keyring, name="verify-keyring"),
     path("v/<slug:number>/<slug:digest12>/", decision.verify_statement, name="verify-statement"),
     path("", include("benchmarks.urls")),
 ]

@@ -14,6 +14,7 @@ from capacity.assessment import (
     diagnosis,
     goodput,
     latency,
+    none,
     outside,
     policy,
     queueing,
@@ -67,7 +68,8 @@ def judge(facts: GridFacts) -> Verdict:
         return _verdict(facts, rows, kind=Kind.NOT_MEASURED)
     found = knee(facts, [row for row in rows if row.safe])
     if found is None:
-        return _verdict(facts, rows, kind=Kind.NO_SAFE_SETTING)
+        nothing = _verdict(facts, rows, kind=Kind.NO_SAFE_SETTING)
+        return replace(nothing, not_tested=none.not_tested(nothing))
     return _verdict(facts, rows, kind=Kind.RECOMMENDED, found=found)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from capacity.statement import annex_tables, phrases
 from capacity.statement.blocks import Block, Pair
 from capacity.statement.document import Document, Row, open_loop
 from capacity.statement.sentences import Sentences
 
 COMMAND = "manage.py verify_statement FILE --keyring keyring.json"
+CLEARLY_MORE = 1.01
+"""Beside rounding."""
 DEFINED = ("successful", "setting", "percentile", "bound", "interval", "headroom", "verdicts", "loops")
 
 
@@ -49,10 +53,27 @@ def _headroom(document: Document, say: Sentences) -> Block:
         )
         for part in result.reserves
     ]
-    stated = result.stated_per_minute
-    words = say("headroom.not_stated") if stated is None else say("headroom.rate", rate=phrases.per_minute(stated, say))
-    plan = Pair(say("headroom.plan"), words)
-    return Block(heading=say("headroom"), pairs=(*_measured(document, chosen, say), *reserves, plan))
+    return Block(
+        heading=say("headroom"), pairs=(*_measured(document, chosen, say), *reserves, *_plan(document, chosen, say))
+    )
+
+
+def _plan(document: Document, chosen: Row, say: Sentences) -> list[Pair]:
+    """What is stated, and what the reserves alone would leave where that is more, so that the sum can be followed."""
+    assert document.result is not None
+    stated, rate = document.result.stated_per_minute, chosen.successful_per_minute
+    if stated is None:
+        return [Pair(say("headroom.plan"), say("headroom.not_stated"))]
+    words = say("headroom.rate", rate=phrases.per_minute(stated, say))
+    left = (
+        None
+        if rate is None or rate.value is None
+        else rate.value * prod(1 - part.share for part in document.result.reserves)
+    )
+    if left is None or left <= stated * CLEARLY_MORE:
+        return [Pair(say("headroom.plan"), words)]
+    after = Pair(say("headroom.after"), say("headroom.rate", rate=phrases.per_minute(left, say)))
+    return [after, Pair(say("headroom.plan"), say("headroom.lower", rate=words))]
 
 
 def _measured(document: Document, chosen: Row, say: Sentences) -> list[Pair]:

@@ -51,6 +51,8 @@ TEXTS: dict[str, str] = {
     "headroom.closed": "بند چکر میں ماپا گیا",
     "headroom.confirmed": "کھلے چکر میں تصدیق شدہ",
     "headroom.reserve": "{share}، {reason}",
+    "headroom.after": "ان بچتوں کے بعد باقی",
+    "headroom.lower": "{rate}: ماپی گئی مقدار کی زیریں حد، قطار کی گنجائش یا تصدیق شدہ مقدار اس سے کم ہے",
     "headroom.plan": "زیادہ سے زیادہ منصوبہ",
     "headroom.rate": "{rate} کامیاب درخواستیں فی منٹ",
     "headroom.offered": "{rate} درخواستیں فی منٹ بھیجی گئیں، ان میں سے {good} کامیاب",

@@ -23,6 +23,7 @@ from tests.benchmarks.runs.made import running_grid
 from tests.capacity import stored
 from tests.capacity import synthetic as made
 from tests.capacity.test_approvals import Office
+from tests.capacity.test_no_safe_setting import slow
 
 pytestmark = pytest.mark.django_db
 FIGURES = {
@@ -110,6 +111,28 @@ def test_a_link_to_what_is_not_measured_fills_the_new_grid() -> None:
     asked = client.get(f"{reverse('grid-new')}?from={grid.pk}&settings=4,6,8,{'9' * 5000},0,x")
     assert asked.context["form"].initial["other_settings"] == "6"
     assert asked.context["form"].initial["setting_values"] == ["4", "8"]
+
+
+def test_a_new_grid_of_a_runtime_is_filled_in_from_a_grid_of_that_runtime_and_of_no_other() -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits()))
+    own = factories.make_runtime(grid.hardware, slug="own", name="Own")
+    client = Client()
+    client.force_login(factories.make_user(grid.team, Role.OPERATOR))
+    asked = client.get(f"{reverse('grid-new')}?runtime={own.pk}")
+    assert asked.context["earlier"] is None
+    initial = asked.context["form"].initial
+    assert ("name" in initial, initial["workload"], initial["runtime"]) == (False, str(grid.workload_id), str(own.pk))
+    asked = client.get(f"{reverse('grid-new')}?runtime={grid.runtime_id}")
+    assert asked.context["earlier"] == grid
+
+
+def test_where_no_setting_is_safe_the_page_says_what_was_not_tested() -> None:
+    grid = stored.measure(factories.make_grid(limits=made.limits()), slow)
+    assert result_of(grid).verdict.kind is Kind.NO_SAFE_SETTING
+    client = Client()
+    client.force_login(factories.make_user(grid.team, Role.OPERATOR))
+    said = [one.sentence for one in client.get(grid.get_absolute_url()).context["untested"]]
+    assert any(sentence.startswith("Overload") for sentence in said), said
 
 
 @pytest.mark.parametrize(

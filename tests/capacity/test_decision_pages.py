@@ -13,6 +13,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from benchmarks.access import person_of
 from benchmarks.models import Role
@@ -20,7 +21,8 @@ from benchmarks.records.claims import INSTEAD
 from capacity import approvals
 from capacity.decision_tables import replaced_by, waiting
 from capacity.models import Choice, Statement
-from capacity.statement.keys import KEYRING, make_keyset
+from capacity.statement.keys import KEYRING, load_keyring, make_keyset
+from capacity.statement.verify import verify
 from tests.capacity.stored import measure
 from tests.capacity.test_approvals import Office
 from tests.capacity.test_overview import again
@@ -170,6 +172,17 @@ def test_the_public_page_needs_no_account_and_names_nothing_internal(keys: Path)
     assert html.index("This statement is genuine and in force") < html.index("Says")
     for internal in (office.runtime.endpoint, office.grid.name, "/grids/", "/approvals/", "/hosts/"):
         assert internal not in html
+
+
+def test_the_public_keys_that_the_page_hands_out_verify_a_statement_offline(keys: Path) -> None:
+    envelope = bytes(stated(Office()).envelope)
+    assert f'href="{reverse("verify-keyring")}"' in page(None, reverse("verify"))
+    answer = Client().get(reverse("verify-keyring"))
+    assert 'filename="keyring.json"' in answer["Content-Disposition"]
+    assert b"PRIVATE" not in answer.content
+    (keys / "copy").mkdir()
+    (keys / "copy" / KEYRING).write_bytes(answer.content)
+    assert verify(envelope, load_keyring(keys / "copy"), timezone.now()).state == "valid"
 
 
 def upload(content: bytes) -> str:

@@ -44,6 +44,7 @@ TABLE: dict[str, frozenset[Role]] = {
     "set-language": PUBLIC,
     "docs-page": PUBLIC,
     "verify": PUBLIC,
+    "verify-keyring": PUBLIC,
     "verify-statement": PUBLIC,
     "overview": EVERYONE,
     "search": EVERYONE,

@@ -45,6 +45,27 @@ def test_right_after_the_result_it_says_that_this_is_not_a_number_of_users() -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        (49.2, [("Plan for at most", "49.2 successful requests a minute")]),
+        (30.0, [
+            ("Left by these reserves", "49.2 successful requests a minute"),
+            ("Plan for at most", "30.0 successful requests a minute: the lower bound of what was measured, what the queue holds, "
+             "or what was confirmed is less"),
+        ]),
+    ],
+)  # fmt: skip
+def test_the_sum_of_the_headroom_can_be_followed(stated: float, said: list[tuple[str, str]]) -> None:
+    made = document()
+    assert made.result is not None
+    doc = msgspec.structs.replace(made, result=msgspec.structs.replace(made.result, stated_per_minute=stated))
+    block = next(one for one in page(doc).annexes if one.heading == "Headroom")
+    pairs = [(pair.label, pair.text) for pair in block.pairs]
+    assert pairs[-len(said) :] == said
+    assert pairs[-len(said) - 1][0] == "Variance"
+
+
 def test_no_safe_setting_is_a_result_in_words() -> None:
     none = document(chosen=None)
     assert (
