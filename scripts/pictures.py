@@ -28,7 +28,6 @@ from scripts.page_kinds import expected, linked, of_demonstration, of_states
 from scripts.run import prepare
 from scripts.stack import ROOT, Stack, StackError, end_on_signals, free_port
 
-
 SETTLES_MS = 400
 """Charts take the new width a tenth of a second after the window has it."""
 
