@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django.db.models import Count, QuerySet
@@ -97,9 +98,8 @@ class GridTable(ListTable):
 
     def render_name(self, record: Grid) -> SafeString:
         runtime = record.runtime
-        parts = [runtime.model_name, runtime.get_kind_display()]
+        parts = [runtime.model_name, _("simulated") if record.simulated else runtime.get_kind_display()]
         parts += [record.words.name.lower()] if record.mode != "closed" else []
-        parts += [_("simulated")] if record.simulated else []
         page = "grid-detail" if self.lines[record.pk].measured else "grid-live"
         return link(record, f"{record.pk} · {record.name}", ", ".join(parts), url=reverse(page, args=[record.pk]))
 
@@ -114,11 +114,15 @@ class GridTable(ListTable):
         line = self.lines[record.pk]
         return part("benchmarks/parts/ratio.html", ratio=line.worst_ratio, measured=line.measured)
 
-    def render_vram(self, record: Grid) -> str:
-        return gib(self.lines[record.pk].vram_peak_bytes)
+    def render_vram(self, record: Grid) -> object:
+        return _size(self.lines[record.pk].vram_peak_bytes)
 
-    def render_host_memory(self, record: Grid) -> str:
-        return gib(self.lines[record.pk].host_memory_peak_bytes)
+    def render_host_memory(self, record: Grid) -> object:
+        return _size(self.lines[record.pk].host_memory_peak_bytes)
+
+    def render_drawn(self, value: datetime) -> object:
+        told = timezone.localtime(value)
+        return format_html('<span class="hr-muted hr-nowrap" title="{}">{}</span>', when(value), when(told.date()))
 
     def render_conditions(self, record: Grid) -> SafeString:
         room = self.lines[record.pk].conditions
@@ -155,6 +159,10 @@ class GridFilter(ListFilter):
 
     def with_power(self, rows: QuerySet[Any], _name: str, value: str) -> QuerySet[Any]:
         return rows.filter(conditions__phase=Conditions.Phase.BEFORE, conditions__power_source=value)
+
+
+def _size(size: float | None) -> object:
+    return gib(size) if size is not None else format_html('<span class="hr-muted">{}</span>', missing(None))
 
 
 # --- authorisations --------------------------------------------------------------------------------------------------

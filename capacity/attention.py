@@ -22,6 +22,8 @@ from capacity.standing import Standing
 
 MOST = 12
 OF_A_KIND = 4
+NEWEST = 2
+"""Of results that nobody has proposed: the list of grids has the others."""
 YOURS, BROKEN, OTHERS = range(3)
 
 
@@ -204,7 +206,7 @@ def _unproposed(who: Person) -> Iterable[Attention]:
         status=Grid.Status.MEASURED, choices__isnull=True, confirms__isnull=True, mode="closed"
     )
     stopped = Cell.objects.filter(grid=OuterRef("pk"), status=Cell.Status.STOPPED)
-    for grid in rows.filter(~Exists(stopped)).order_by("-pk")[:OF_A_KIND]:
+    for grid in rows.filter(~Exists(stopped)).order_by("-pk")[:NEWEST]:
         yield Attention(
             rank=YOURS if who.may(RUN) else OTHERS, icon="circle-check", kind="info",
             title=_("%(grid)s is measured, nothing is proposed yet") % {"grid": grid},

@@ -108,7 +108,7 @@ class ConfirmForm(ConditionFields):
             self.fields[name].widget.attrs["step"] = "1"
         lay_out(
             self, setting="t", rate_per_min="t", queue_cap="t", runtime="h", arrivals="h", window_s="t", repeats="t",
-            warmup_s="t", room="t", ambient_c="t", ambient_source="t", other_loads="h", ups_on_battery="h",
+            warmup_s="t", ambient_c="h", ambient_source="h", other_loads="h", ups_on_battery="h",
         )  # fmt: skip
 
     def clean(self) -> dict[str, Any]:

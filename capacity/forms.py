@@ -265,8 +265,8 @@ class GridForm(ConditionFields):
         self.fields["class_names"].choices = [(n, _("mixed, all classes") if n == MIXED else n) for n in names]  # type: ignore[attr-defined]
         units(self, window_s="s", warmup_s="s", ambient_c="°C")
         lay_out(
-            self, repeats="t", window_s="t", warmup_s="t", room="t", ambient_c="t",
-            ambient_source="t", other_loads="h", ups_on_battery="h", other_settings="h",
+            self, repeats="t", window_s="t", warmup_s="t", ambient_c="h",
+            ambient_source="h", other_loads="h", ups_on_battery="h", other_settings="h",
         )  # fmt: skip
         for name in ("class_names", "setting_values", "power_source", "on_guard"):
             self.fields[name].widget.attrs["class"] = "hr-chips"

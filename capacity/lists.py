@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django.db.models import Count, FloatField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KeyTextTransform
@@ -31,6 +31,8 @@ UNSHOWN = (
     "hardware__offers",
 )  # fmt: skip
 """Large columns that no line of the list needs."""
+NOTHING = SafeString('<span class="hr-muted">–</span>')
+"""Where the grade beside it says why."""
 UNPROPOSED = ("none", gettext_lazy("Not proposed yet"))
 STANDING = (
     ("valid", gettext_lazy("Valid")),
@@ -60,10 +62,9 @@ def judged_grids(team_id: int) -> QuerySet[Grid]:
 
 class JudgedGridTable(GridTable):
     setting = Col(gettext_lazy("Setting"), num=True)
-    rate = Col(gettext_lazy("Successful requests a minute"), accessor="good_per_min", num=True)
+    rate = Col(gettext_lazy("Successful a minute"), accessor="good_per_min", num=True)
     grade = Col(gettext_lazy("Grade"))
 
-    hidden: ClassVar[tuple[str, ...]] = (*GridTable.hidden, "rate")
     out = GridTable.out | {
         "setting": "setting",
         "good_per_min": "good_per_min",
@@ -89,7 +90,7 @@ class JudgedGridTable(GridTable):
 
     def render_setting(self, record: Any) -> SafeString:
         if record.choice_id is None:
-            return _nothing_yet(record)
+            return NOTHING
         words = _setting(record.setting)
         href = reverse("choice-detail", args=[record.choice_id])
         return two(
@@ -97,7 +98,7 @@ class JudgedGridTable(GridTable):
         )
 
     def render_rate(self, value: object) -> object:
-        return f1(value) if isinstance(value, int | float) else format_html('<span class="hr-muted">{}</span>', "–")
+        return f1(value) if isinstance(value, int | float) else NOTHING
 
     def render_grade(self, record: Any) -> SafeString:
         return _grade(record.grade) if record.grade else _nothing_yet(record)

@@ -301,3 +301,16 @@ def widget_kind(field: BoundField) -> str:
     if kind == "checkbox" and not field.use_fieldset:
         return "check"
     return "choices" if field.use_fieldset else "plain"
+
+
+_OPTION_ICONS = {
+    "power_source": {
+        "grid": "zap", "generator": "plug-zap", "ups": "battery-charging", "solar": "sun", "battery": "unplug",
+    }
+}  # fmt: skip
+
+
+@register.filter
+def option_icon(field: str, value: object) -> str:
+    """The picture beside a choice of this field; none for most."""
+    return _OPTION_ICONS.get(field, {}).get(str(value), "")
