@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -195,6 +196,7 @@ def test_a_live_test_request_succeeds_and_an_unknown_model_is_named(simulator_ur
     good = look.test_request(simulator_url, "headroom-simulated-demo")
     wrong = look.test_request(simulator_url, "someone-else")
     assert (good.ok, good.do) == (True, "")
+    assert re.search(r"complete\. At most 8 tokens took \d+\.\d\d s, once and alone\.$", good.what)
     assert wrong.ok is False
     assert "does not know this model" in wrong.what
 

