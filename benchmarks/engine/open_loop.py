@@ -85,13 +85,13 @@ class Slots:
         return not self._free[-SPARE].is_open
 
     async def _open_some(self, at_most: int) -> None:
-        """Those that were open once first; open ones are the next to be taken."""
+        """Those that were open once first; the newest are the next to be taken, so that older ones may expire unused."""
         slots = [slot for slot in self._free if not slot.is_open][-at_most:]
         chosen = set(map(id, slots))
         self._free = [slot for slot in self._free if id(slot) not in chosen]
         slots += [self._new() for _ in range(min(at_most - len(slots), self._left))]
         await asyncio.gather(*(slot.open() for slot in slots))
-        self._free = sorted(slots + self._free, key=lambda slot: slot.is_open)
+        self._free = sorted(self._free + slots, key=lambda slot: slot.is_open)
 
     def _new(self) -> Slot:
         self._left -= 1
