@@ -87,8 +87,8 @@ class Slots:
     async def _open_some(self, at_most: int) -> None:
         """Those that were open once first; the newest are the next to be taken, so that older ones may expire unused."""
         slots = [slot for slot in self._free if not slot.is_open][-at_most:]
-        chosen = set(map(id, slots))
-        self._free = [slot for slot in self._free if id(slot) not in chosen]
+        chosen = set(slots)
+        self._free = [slot for slot in self._free if slot not in chosen]
         slots += [self._new() for _ in range(min(at_most - len(slots), self._left))]
         await asyncio.gather(*(slot.open() for slot in slots))
         self._free = sorted(self._free + slots, key=lambda slot: slot.is_open)
@@ -137,9 +137,11 @@ class Dispatcher:
         return min(arrivals[0] if arrivals else FAR_NS, first_turn_ns)
 
     def _take_due(self, arrivals: deque[int], until_ns: int) -> None:
-        """At most MOST_AT_ONCE, so that a client far behind still reads its answers; all of them once stopped."""
+        """At most MOST_AT_ONCE, so that a client far behind still reads its answers; all of them once stopped. Nothing that
+        is due after the window, however late its end is noticed."""
         most = FAR_NS if self._cell.stopping else MOST_AT_ONCE
-        while most and (t_ns := self._next_ns(arrivals)) <= min(until_ns, self._cell.stopped_ns - 1):
+        until_ns = min(until_ns, self._cell.stopped_ns - 1, self._cell.window_end_ns - 1)
+        while most and (t_ns := self._next_ns(arrivals)) <= until_ns:
             most -= 1
             if self._turns and self._turns[0].t_ns == t_ns:
                 taken = self._due(t_ns, heapq.heappop(self._turns).after)

@@ -1,6 +1,6 @@
 """A static batch whose engine is killed again and again at random moments, and what its ledger says then.
 
-`python -m tests.benchmarks.engine.loads.kills --items 4000 --kills 20` runs the whole claim and prints what it saw.
+`python -m tests.benchmarks.engine.loads.kills --items 2000 --kills 20` runs the whole claim and prints what it saw.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ def faults_of(left: Left) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--items", type=int, default=4000)
+    parser.add_argument("--items", type=int, default=2000)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dialect", default="openai_chat")
-    parser.add_argument("--most-s", type=float, default=3.0)
+    parser.add_argument("--most-s", type=float, default=1.5)
     options = parser.parse_args()
     faults = [word for fault in FAULTS for word in ("--fault", fault)]
     with tempfile.TemporaryDirectory() as folder, simulator(*faults) as url:
