@@ -27,10 +27,6 @@ class FactPair:
     differs: bool
 
 
-FRESH_S = 150
-"""Workers say each minute that they are there; two may be late."""
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerState:
     """`kind` is a pill's kind. The command starts a worker for this host, on that host."""
@@ -52,9 +48,13 @@ def worker_state(host: Hardware) -> WorkerState:
     )
 
 
+def fresh_since(now: datetime) -> datetime:
+    """A worker that was seen since then is taken for running; it is asked at least twice as often (tasks.SEEN_EVERY)."""
+    return now - timedelta(seconds=max(settings.STALE_AFTER_S, 60))
+
+
 def is_fresh(seen_at: datetime | None, now: datetime) -> bool:
-    """Whether a worker was seen lately enough to be taken for running."""
-    return seen_at is not None and now - seen_at <= timedelta(seconds=max(settings.STALE_AFTER_S, FRESH_S))
+    return seen_at is not None and seen_at >= fresh_since(now)
 
 
 def declared_beside_probed(host: Hardware, probe: HardwareProbe | None) -> list[FactPair]:

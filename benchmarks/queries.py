@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -108,6 +109,8 @@ class Progress:
     cells_total: int
     cells_finished: int
     cells_measured: int
+    cells_stopped: int
+    cells_not_run: int
     running: Cell | None
     eta_s: float | None
     probes_total: int = 0
@@ -327,7 +330,8 @@ def progress(grid: Grid) -> Progress:
 def progress_of(grid: Grid, every: Sequence[Cell]) -> Progress:
     """The same from cells that are read already, in running order."""
     cells, probed = [c for c in every if not c.probe], [c for c in every if c.probe]
-    finished = sum(c.status in FINISHED for c in cells)
+    found = Counter(c.status for c in cells)
+    finished = sum(found[status] for status in FINISHED)
     open_probes = [c.probe for c in probed if c.status not in FINISHED]
     left_s = (len(cells) - finished) * grid.cell_s + probes.seconds(grid.probes, open_probes)
     known = grid.mode != Mode.SEARCH and grid.finished_at is None
@@ -336,7 +340,9 @@ def progress_of(grid: Grid, every: Sequence[Cell]) -> Progress:
         status=grid.status,
         cells_total=len(cells),
         cells_finished=finished,
-        cells_measured=sum(c.status == Cell.Status.MEASURED for c in cells),
+        cells_measured=found[Cell.Status.MEASURED],
+        cells_stopped=found[Cell.Status.STOPPED],
+        cells_not_run=found[Cell.Status.NOT_RUN],
         running=next((c for c in every if c.status == Cell.Status.RUNNING), None),
         eta_s=left_s if left_s and known else None,
         probes_total=len(probed),

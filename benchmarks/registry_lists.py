@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import django_filters
-from django.conf import settings
 from django.db.models import Count, Exists, IntegerField, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
@@ -17,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from benchmarks.access import person
-from benchmarks.facts import worker_state
+from benchmarks.facts import fresh_since, worker_state
 from benchmarks.listing import Col, ListFilter, ListTable, When, choice, day, link, two
 from benchmarks.models import Event, Grid, Hardware, Runtime, RuntimeKind, Workload
 from benchmarks.templatetags.headroom import f0, missing, pct, pill, since
@@ -71,12 +69,8 @@ def hosts_of(team_id: int) -> QuerySet[Hardware]:
 
 def hosts_said(rows: QuerySet[Hardware], total: int) -> str:
     said = ngettext("%(n)s host", "%(n)s hosts", total) % {"n": f0(total)}
-    seen = rows.filter(worker_seen_at__gte=_fresh()).order_by().count() if total else 0
+    seen = rows.filter(worker_seen_at__gte=fresh_since(timezone.now())).order_by().count() if total else 0
     return _("%(hosts)s, %(n)s with a running worker") % {"hosts": said, "n": f0(seen)} if total else said
-
-
-def _fresh() -> Any:
-    return timezone.now() - timedelta(seconds=max(settings.STALE_AFTER_S, 60))
 
 
 class HostTable(ListTable):
@@ -133,8 +127,8 @@ class HostFilter(ListFilter):
 
     def with_worker(self, rows: QuerySet[Any], _name: str, value: str) -> QuerySet[Any]:
         kept = {
-            "running": Q(worker_seen_at__gte=_fresh()),
-            "late": Q(worker_seen_at__lt=_fresh()),
+            "running": Q(worker_seen_at__gte=fresh_since(timezone.now())),
+            "late": Q(worker_seen_at__lt=fresh_since(timezone.now())),
             "never": Q(worker_seen_at=None),
         }
         return rows.filter(kept[value])

@@ -30,7 +30,7 @@ from benchmarks.permits import key_refusal, target_refusal
 log = logging.getLogger(__name__)
 
 RING_EXPIRES_S = 30
-SEEN_EVERY = timedelta(seconds=60)
+SEEN_EVERY = timedelta(seconds=25)
 CHECK_RING_AFTER = timedelta(seconds=30)
 CHECK_GIVE_UP_AFTER = timedelta(minutes=10)
 
@@ -121,7 +121,8 @@ def sweep() -> None:
 @shared_task(name="benchmarks.tasks.probe_hardware")
 def probe_hardware(slug: str) -> None:
     """Stores what this host is, beside what a person declared, and what still lies in its spool; what ran before a grid that
-    is over comes back. A worker that starts is asked for this, and again each minute: one of its own host alone runs no sweep.
+    is over comes back. A worker that starts is asked for this, and again twice a minute: one of its own host alone
+    runs no sweep.
     """
     if not serves(slug):
         return

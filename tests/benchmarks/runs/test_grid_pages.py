@@ -351,7 +351,7 @@ def test_a_grid_that_stopped_before_any_cell_says_that_none_was_measured(signed_
     grid.cells.update(status="not_run", reason="too hot")
     Grid.objects.filter(pk=grid.pk).update(status="stopped", stop_reason="too hot")
     html = signed_in("viewer").get(reverse("grid-live", args=[grid.pk])).content.decode()
-    assert "0 of 2 cells measured." in html
+    assert "0 of 2 cells measured, 2 not run." in html
 
 
 def test_a_running_cell_that_has_said_nothing_yet_has_failures_of_no_number(signed_in, team):
