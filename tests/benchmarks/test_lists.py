@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchmarks import tasks, triggers
+from benchmarks.facts import fresh_since, worker_state
 from benchmarks.listing import PER_PAGE, plain
 from benchmarks.models import Event, Grid, GridFigures, Hardware, Role, Team
 from tests import factories
@@ -428,3 +429,16 @@ def test_a_host_never_changes_its_short_name_so_its_address_stands(client: Clien
     host = make_hardware(team, slug="lhr-gpu-01")
     client.post(reverse("hardware-edit", args=[host.slug]), {"name": "A new name", "slug": "another", "gpu_count": "0"})
     assert list(Hardware.objects.values_list("slug", "name")) == [("lhr-gpu-01", "A new name")]
+
+
+@pytest.mark.parametrize(("ago_s", "running"), [(59, True), (61, False)])
+def test_the_list_and_the_host_agree_on_which_worker_runs_and_it_is_asked_in_time(
+    client: Client, viewer: User, team: Team, ago_s: int, running: bool
+) -> None:
+    host = make_hardware(team)
+    Hardware.objects.filter(pk=host.pk).update(worker_seen_at=timezone.now() - timedelta(seconds=ago_s))
+    host.refresh_from_db()
+    assert (worker_state(host).kind == "ok") is running
+    assert len(rows(client, "hardware-list", worker="running" if running else "late")) == 1
+    now = timezone.now()
+    assert now - fresh_since(now) >= 2 * tasks.SEEN_EVERY
