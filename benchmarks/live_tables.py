@@ -23,6 +23,7 @@ from benchmarks.records import probes
 from benchmarks.records.mode_words import stage_words
 from benchmarks.records.modes import Mode
 from benchmarks.records.probes import WORDS as PROBES
+from benchmarks.stats.per_cent import per_cent
 
 SILENT_AFTER = timedelta(seconds=15)
 """A worker beats every few seconds; a page says that it is silent long before its cell counts as interrupted."""
@@ -145,8 +146,8 @@ def _gate_words(grid: Grid, following: Cell) -> str:
         "The stage of %(at)s starts only if failures stay at or under %(errors)s, %(slow)sVRAM stays under %(vram)s and the "
         "GPU under %(temp)s °C; else it is held back, and what is measured stays."
     ) % {
-        "at": following.stage, "errors": percent(guard.max_error_share or 0), "slow": slow,
-        "vram": percent(limits.max_vram_share), "temp": f"{limits.max_temperature_c:g}",
+        "at": following.stage, "errors": per_cent(guard.max_error_share or 0), "slow": slow,
+        "vram": per_cent(limits.max_vram_share), "temp": f"{limits.max_temperature_c:g}",
     }  # fmt: skip
     foreseen = "" if grid.simulated else refusal(following)
     return f"{words} {_('It will be held back: %(why)s') % {'why': foreseen}}" if foreseen else words
@@ -175,7 +176,7 @@ def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
         LiveValue(
             _("Failed"), share, _plain(failed), _("of %(n)s") % {"n": _plain(sent)} if sent is not None else "",
             guard.max_error_share, 0.1, "",
-            _("stop at %(share)s") % {"share": percent(guard.max_error_share)} if guard.max_error_share else "",
+            _("stop at %(share)s") % {"share": per_cent(guard.max_error_share)} if guard.max_error_share else "",
         ),
         _bytes(_("VRAM"), read.get("vram_used_bytes"), vram, limits.max_vram_share, _("no GPU reading")),
         _plain_limit(_("GPU temperature"), read.get("gpu_temperature_c"), "°C", limits.max_temperature_c),
@@ -194,10 +195,6 @@ def cell_share(grid: Grid, cell: Cell) -> float | None:
 def is_streamed(grid: Grid) -> bool:
     """Whether answers come token by token, so that there is a first one: micro-batches and embeddings come whole."""
     return grid.mode != Mode.MICRO and grid.runtime.dialect != Dialect.OPENAI_EMBEDDINGS
-
-
-def percent(share: float) -> str:
-    return f"{share * 100:.0f}\u00a0%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +239,7 @@ def _stage_cell(grid: Grid, limits: GridLimits, follows: Cell | None, repeats: S
     running = next((c for c in repeats if c.status == Cell.Status.RUNNING), None)
     if running is not None:
         share = cell_share(grid, running)
-        return StageCell("now", percent(share) if share is not None else _("running"), share=share)
+        return StageCell("now", per_cent(share) if share is not None else _("running"), share=share)
     if any(c.status in (Cell.Status.QUEUED, Cell.Status.PLANNED) for c in repeats):
         return StageCell("wait", _waits(grid, follows, repeats), repeats[0].reason)
     measured = [summary for c in repeats if (summary := summary_of(c))]

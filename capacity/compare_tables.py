@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from benchmarks.models import Conditions
 from benchmarks.records.mode_words import setting_words
+from benchmarks.stats.per_cent import per_cent
 from capacity.assessment import compare, compare_key
 from capacity.assessment.compare import Cell, Change, Side
 from capacity.assessment.compare_key import Field, Key, Line
@@ -149,7 +150,7 @@ def _overall(left: Result, right: Result) -> Overall | None:
 
 def _percent(share: float) -> str:
     """ "11 %", or one decimal below ten."""
-    return f"{share * 100:.1f} %" if share < 0.0995 else f"{share * 100:.0f} %"
+    return per_cent(share, 1 if share < 0.0995 else 0)
 
 
 def signed(share: float) -> str:

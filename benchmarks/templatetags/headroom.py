@@ -29,6 +29,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from benchmarks.models import Role
+from benchmarks.stats.per_cent import per_cent
 
 register = template.Library()
 
@@ -189,7 +190,7 @@ def f3(value: Any) -> str:
 def pct(share: Any) -> str:
     """A share from 0 to 1 as per cent, with its sign, which a no-break space keeps on its line: 0.985 reads "98.5 %"."""
     number = _finite(share)
-    return _("not recorded") if number is None else f"{number * 100:.1f}\u00a0%"
+    return _("not recorded") if number is None else per_cent(number, 1)
 
 
 @register.filter

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from benchmarks.engine.summary_types import CellSummary, Gauge
 from benchmarks.engine.terms import Outcome
 from benchmarks.stats.estimates import Share
+from benchmarks.stats.per_cent import per_cent
 from benchmarks.stats.quantiles import GATE_ALPHA, binomial_at_most, needed_for_bound
 from capacity.assessment import accounting, latency
 from capacity.assessment.facts import (
@@ -141,8 +142,8 @@ def _share(blank: Gate, parts: Sequence[tuple[str, Share]], *, limit: float, wha
 
 
 def _share_words(name: str, pair: tuple[int, int], limit: float, what: str) -> str:
-    share = f"{100 * pair[0] / pair[1]:,.1f}\u00a0%"
-    return f"{pair[0]} of {pair[1]} {what} in {name}, {share}; at least {100 * limit:,.1f}\u00a0% is asked."
+    share = per_cent(pair[0] / pair[1], 1)
+    return f"{pair[0]} of {pair[1]} {what} in {name}, {share}; at least {per_cent(limit, 1)} is asked."
 
 
 def _needs(hits: int, n: int, share: float) -> int | None:

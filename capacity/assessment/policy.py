@@ -13,6 +13,7 @@ from math import ceil, floor
 from msgspec.structs import replace
 
 from benchmarks.engine.plan import ClassLimits, RetryPolicy
+from benchmarks.stats.per_cent import per_cent
 from capacity.assessment.facts import GridFacts
 from capacity.assessment.verdict import Answer, Confirmation, Headroom, PolicyLine, QueueCap, SettingRow
 
@@ -251,7 +252,7 @@ def _retry(facts: GridFacts) -> PolicyLine:
     value = (
         "none"
         if used.kind == "none"
-        else f"{used.tries} tries, {used.base_s:g} to {used.most_s:g} s, budget {100 * budget:.0f}\u00a0% of requests"
+        else f"{used.tries} tries, {used.base_s:g} to {used.most_s:g} s, budget {per_cent(budget)} of requests"
     )
     return PolicyLine(
         key="client_retry", title="Client retries", value=value, words=words, source=source, number=float(used.tries),

@@ -50,7 +50,7 @@ def below(facts: GridFacts, row: SettingRow, chosen: SettingRow) -> tuple[str, .
     idle, busy = _busy(facts, row.setting), _busy(facts, chosen.setting)
     if idle is not None and busy is not None:
         state = "The GPU is mostly idle" if idle < IDLE_SHARE else "The GPU is not full"
-        shares = f"{100 * idle:.0f}\u00a0%", f"{100 * busy:.0f}\u00a0%"
+        shares = per_cent(idle), per_cent(busy)
         found.append(f"{state}: it is busy {shares[0]} of the time, with {words.flight(chosen.setting)} {shares[1]}.")
     found.extend(row.reasons[:3] if not row.safe else ())
     return tuple(found)

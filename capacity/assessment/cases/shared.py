@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from benchmarks.engine.verdicts import NOT_JUDGED, Figure, ProbeVerdict
+from benchmarks.stats.per_cent import per_cent
 from capacity.assessment.facts import GridFacts, ProbeFact
 from capacity.assessment.verdict import Answer, Finding, Found, Gate, SettingRow
 
@@ -81,7 +82,7 @@ def at(setting: int) -> str:
 
 def percent(share: float) -> str:
     """Two digits below ten: 4.7 %, 18 %."""
-    return f"{100 * share:,.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
+    return per_cent(share, 1 if share < 0.1 else 0)
 
 
 def tokens(count: float) -> str:
