@@ -24,7 +24,6 @@ MOST_INTERRUPTIONS = 5
 MOST_OF_A_LEDGER = 50
 """The same for a static batch, whose next attempt goes on where the last one ended."""
 
-OPEN = Grid.OPEN
 WAITING = (Cell.Status.PLANNED, Cell.Status.QUEUED)
 
 
@@ -62,7 +61,7 @@ def claim_next_cell(
     its cell stays queued, with the reason. One of a host that trusts another worker is left to that worker.
     """
     waiting = Grid.objects.filter(
-        status__in=OPEN, stop_requested="", paused_at=None, hardware__slug__in=hardware_slugs,
+        status__in=Grid.OPEN, stop_requested="", paused_at=None, hardware__slug__in=hardware_slugs,
         cells__status=Cell.Status.QUEUED,
     )  # fmt: skip
     for grid in waiting.distinct().select_related("hardware", "runtime", "workload").order_by("pk"):
@@ -95,7 +94,7 @@ def beat(*, claim: Claim, progress: dict[str, object]) -> Pulse:
         return Pulse(lost=True)
     # Watching pages hear of a beat by the cell's own heartbeat, every few seconds: the grid's row is not written for it.
     grid = Grid.objects.select_related("hardware", "runtime", "workload").get(pk=claim.grid_id)
-    if grid.status not in OPEN or grid.stop_requested not in ("", "finish"):
+    if grid.status not in Grid.OPEN or grid.stop_requested not in ("", "finish"):
         return Pulse(stop=grid.stop_requested or "cancel", reason=grid.stop_reason)
     leave = grid.authorizations.filter(grid_digest=grid.digest).first()
     # It has ended once either clock says so: a host's clock that was set back does not prolong it.
@@ -164,7 +163,7 @@ def after_cell(grid_id: int) -> None:
     grid = Grid.objects.get(pk=grid_id)
     cells = grid.cells.all()
     waits = cells.filter(status__in=WAITING).exists()
-    if grid.status not in OPEN or cells.filter(status=Cell.Status.RUNNING).exists():
+    if grid.status not in Grid.OPEN or cells.filter(status=Cell.Status.RUNNING).exists():
         bump(grid_id)
     elif grid.stop_requested and (waits or grid.stop_requested != "finish"):
         close_grid(grid_id=grid_id, status=Grid.Status.STOPPED, reason=grid.stop_reason)
@@ -182,7 +181,7 @@ def after_cell(grid_id: int) -> None:
 def close_grid(*, grid_id: int, status: str, reason: str) -> bool:
     """Ends an open grid: cells that wait become not run, with the reason. False when it was not open."""
     with transaction.atomic():
-        closed = Grid.objects.filter(pk=grid_id, status__in=OPEN).update(
+        closed = Grid.objects.filter(pk=grid_id, status__in=Grid.OPEN).update(
             status=status, stop_requested="", stop_reason=reason[:300], paused_at=None, paused_by="",
             finished_at=timezone.now(), progress_version=F("progress_version") + 1,
         )  # fmt: skip
@@ -207,7 +206,7 @@ def _take(grid: Grid, cell: Cell, worker: str, leave: Authorization) -> Claim | 
     try:
         with transaction.atomic():
             held = lock_grid(grid.pk)
-            if held.status not in OPEN or held.stop_requested or held.paused_at:
+            if held.status not in Grid.OPEN or held.stop_requested or held.paused_at:
                 return None
             taken = Cell.objects.filter(pk=cell.pk, status=Cell.Status.QUEUED, attempt=cell.attempt).update(
                 status=Cell.Status.RUNNING, attempt=F("attempt") + 1, claimed_by=worker, heartbeat_at=Now(), started_at=now,

@@ -240,3 +240,10 @@ def holder_of(found: Foreseen, summaries: Sequence[CellSummary]) -> str:
     declared a GPU."""
     read = any(gauge.name == VRAM_USED for summary in summaries for gauge in summary.gauges)
     return VRAM_USED if read or found.room.gpus else RUNTIME_RAM
+
+
+def measured_bytes(found: Foreseen, summaries: Sequence[CellSummary]) -> float | None:
+    """Of the memory that was predicted, the highest of any cell: each device's own peak, all devices together."""
+    name = holder_of(found, summaries)
+    peaks = [[gauge.peak for gauge in summary.gauges if gauge.name == name] for summary in summaries]
+    return max((sum(each) for each in peaks if each), default=None)

@@ -217,9 +217,9 @@ def _asked(evidence: GridEvidence, classes: Sequence[ClassLengths], setting: int
 
 def _row(setting: str, found: Foreseen, summaries: Sequence[CellSummary]) -> Beside:
     predicted = found.prediction.total_bytes
-    name = foreseen.holder_of(found, summaries)
-    measured = max((size for summary in summaries if (size := _peak(summary, name)) is not None), default=None)
+    measured = foreseen.measured_bytes(found, summaries)
     if measured is None:
+        name = foreseen.holder_of(found, summaries)
         why = next((summary.not_reported[name] for summary in summaries if name in summary.not_reported), "")
         return Beside(setting, f"{predicted / GIB:,.2f}", f"not reported{f': {why}' if why else ''}", "", watch=False)
     apart = difference(predicted, measured)
@@ -230,12 +230,6 @@ def _row(setting: str, found: Foreseen, summaries: Sequence[CellSummary]) -> Bes
         per_cent(apart, sign=True),
         watch=abs(apart) > WATCH_SHARE,
     )
-
-
-def _peak(summary: CellSummary, name: str) -> float | None:
-    """Over all devices together: each one's own peak."""
-    peaks = [gauge.peak for gauge in summary.gauges if gauge.name == name]
-    return sum(peaks) if peaks else None
 
 
 def _measured_pool(runtime: Runtime, asked: Asked, summaries: Sequence[CellSummary]) -> str:

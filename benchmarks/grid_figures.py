@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from django.db.models import F
 
-from benchmarks.engine.summary_types import CellSummary, from_json
+from benchmarks.engine.summary_types import CellSummary
 from benchmarks.gates import worst_ratio
 from benchmarks.models import Cell, Grid, GridFigures
 from benchmarks.queries import limits_of
@@ -76,18 +76,10 @@ def settings_of(grid: Grid, cells: Sequence[Cell]) -> list[int]:
 def _readable(cell: Cell) -> CellSummary | None:
     """One damaged row does not keep all others from a list: it has no figures, and the log says which it is."""
     try:
-        return summary_of(cell)
+        return cell.read_summary
     except msgspec.ValidationError as error:
         log.error("cell %s: its stored summary cannot be read: %s", cell.pk, error)
         return None
-
-
-def summary_of(cell: Cell) -> CellSummary | None:
-    """Read once for each row in memory: several parts of a page ask for it."""
-    if "read_summary" not in cell.__dict__:
-        cell.__dict__["read_summary"] = from_json(cell.summary) if cell.summary else None
-    found: CellSummary | None = cell.__dict__["read_summary"]
-    return found
 
 
 def _levels(grid: Grid, cells: Sequence[Cell], ratios: dict[int, float | None]) -> Iterable[str]:

@@ -10,8 +10,10 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
+from benchmarks.engine.summary_types import CellSummary, from_json
 from benchmarks.records import probes
 from benchmarks.records.mode_words import WORDS, ModeWords, in_words, setting_words, stage_words
 from benchmarks.records.modes import Mode, terms_of
@@ -285,6 +287,11 @@ class Cell(models.Model):
     def stage(self) -> str:
         """Its setting in words of the grid's mode, as it is to run."""
         return stage_words(self.grid.mode, self.setting)
+
+    @cached_property
+    def read_summary(self) -> CellSummary | None:
+        """Read once for each row in memory: several parts of a page ask for it. Raises msgspec.ValidationError."""
+        return from_json(self.summary) if self.summary else None
 
 
 class Attempt(models.Model):

@@ -9,7 +9,6 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 
 from benchmarks.gates import NOT_SAFE
-from benchmarks.grid_figures import summary_of
 from benchmarks.live_tables import p95_words
 from benchmarks.models import Attempt, Cell, Event, Grid
 from benchmarks.records.probes import WORDS as PROBES
@@ -73,7 +72,7 @@ def _name(grid: Grid, cell: Cell) -> str:
 def _ended(cell: Cell) -> str:
     if cell.status != Cell.Status.MEASURED:
         return f"{cell.get_status_display().lower()}. {cell.reason.removeprefix(NOT_SAFE)}"
-    summary = summary_of(cell)
+    summary = cell.read_summary
     if summary is None:
         return _("finished")
     failed = summary.scheduled - summary.outcomes.get("ok", 0)

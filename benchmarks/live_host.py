@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from benchmarks.engine.summary_types import CellSummary
-from benchmarks.grid_figures import summary_of
 from benchmarks.models import Cell, Grid
 from benchmarks.queries import limits_of
 
@@ -83,7 +82,7 @@ class Host:
 def rows_of(grid: Grid, cells: Sequence[Cell]) -> Host | None:
     """None before a cell with readings has ended."""
     found = [
-        (c, s) for c in cells if c.started_at and c.finished_at and not c.probe and (s := summary_of(c)) is not None
+        (c, s) for c in cells if c.started_at and c.finished_at and not c.probe and (s := c.read_summary) is not None
     ]
     if not found:
         return None

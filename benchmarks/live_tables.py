@@ -15,7 +15,7 @@ from benchmarks.engine.plan import ClassLimits, GridLimits, Guard
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.foreseen import refusal
 from benchmarks.gates import NOT_SAFE, worst_ratio
-from benchmarks.grid_figures import settings_of, summary_of
+from benchmarks.grid_figures import settings_of
 from benchmarks.models import Authorization, Cell, Dialect, Grid
 from benchmarks.plans import mode_guard
 from benchmarks.queries import FINISHED, in_flight_of, limits_of
@@ -242,7 +242,7 @@ def _stage_cell(grid: Grid, limits: GridLimits, follows: Cell | None, repeats: S
         return StageCell("now", per_cent(share) if share is not None else _("running"), share=share)
     if any(c.status in (Cell.Status.QUEUED, Cell.Status.PLANNED) for c in repeats):
         return StageCell("wait", _waits(grid, follows, repeats), repeats[0].reason)
-    measured = [summary for c in repeats if (summary := summary_of(c))]
+    measured = [summary for c in repeats if (summary := c.read_summary)]
     if not measured:
         reason = next((c.reason for c in repeats if c.reason), "")
         kind = "wait" if reason.startswith(NOT_SAFE) else "bad"

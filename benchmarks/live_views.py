@@ -26,7 +26,7 @@ from benchmarks.run_forms import StopForm
 
 LOOK_EVERY_S = 6
 """A beat of the worker is shown at most so often; the polls between find nothing new and cost one read."""
-WAITS = (Grid.Status.DRAFT, *runs.OPEN)
+WAITS = (Grid.Status.DRAFT, *Grid.OPEN)
 """States of a grid whose page has something to wait for."""
 
 
@@ -85,9 +85,8 @@ def _always(grid: Grid, every: list[Cell]) -> dict[str, object]:
         "grid": grid,
         "polls_every_s": _polls_every_s(grid, every),
         "ended": grid.status not in WAITS,
-        "open": grid.status in runs.OPEN,
+        "open": grid.status in Grid.OPEN,
         "progress": queries.progress_of(grid, every),
-        "cell_s": grid.window_s + grid.warmup_s,
         "kept": sum(c.status == Cell.Status.MEASURED for c in every),
         "stages": live_tables.stage_states(grid, cells),
         "rows": live_tables.stage_rows(grid, cells),
@@ -196,7 +195,7 @@ def _tried(request: HttpRequest, grid: Grid, done: str, verb: Any) -> HttpRespon
 
 
 def _resumable(grid: Grid, cells: Iterable[Cell]) -> bool:
-    if grid.status in runs.OPEN:
+    if grid.status in Grid.OPEN:
         return grid.paused_at is not None and not grid.stop_requested
     left = (Cell.Status.NOT_RUN, Cell.Status.INTERRUPTED)
     return grid.status == Grid.Status.STOPPED and any(

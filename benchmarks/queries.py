@@ -17,7 +17,7 @@ from django.utils import timezone
 from benchmarks.audit import digest_of
 from benchmarks.engine.plan import GridLimits
 from benchmarks.engine.probe_plan import Probe
-from benchmarks.engine.summary_types import CellSummary, from_json
+from benchmarks.engine.summary_types import CellSummary
 from benchmarks.engine.verdicts import ProbeVerdict
 from benchmarks.models import (
     Attempt,
@@ -296,7 +296,7 @@ def cell_evidence(cell: Cell) -> CellEvidence:
         attempt=cell.attempt,
         started_at=cell.started_at,
         finished_at=cell.finished_at,
-        summary=from_json(cell.summary) if cell.summary else None,
+        summary=cell.read_summary,
         evidence_sha256=kept.sha256 if kept else None,
         signed_by=str(WorkerKey(pk=kept.key_id)) if kept and kept.signature and kept.key_id else None,
         requests=kept.requests if kept else None,

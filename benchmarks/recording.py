@@ -26,7 +26,7 @@ from benchmarks.records.result import Result
 
 CHUNK_BYTES = 16 * 1024 * 1024
 
-_GROWING = (Grid.Status.AUTHORIZED, Grid.Status.RUNNING, Grid.Status.STOPPED)
+_GROWING = (*Grid.OPEN, Grid.Status.STOPPED)
 """Grids to which a cell may still be added: a stopped one can be resumed."""
 
 

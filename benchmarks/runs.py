@@ -19,7 +19,6 @@ from benchmarks.models import Authorization, Cell, Grid
 from benchmarks.permits import Refusal, in_force, permit
 from benchmarks.queries import live_authorization, plan_changed
 
-OPEN = Grid.OPEN
 FINISH, DRAIN, CANCEL = HOW = ("finish", "drain", "cancel")
 HOW_WORDS = {FINISH: "after the running cell", DRAIN: "running requests may finish", CANCEL: "at once"}
 CHANGED = "The plan, its runtime or what is declared of its host changed since the grid was drawn. Draw a new grid."
@@ -121,7 +120,7 @@ def pause(*, grid: Grid, by: AbstractBaseUser) -> None:
     """Lets the running cell end and takes no other until somebody goes on. Queued cells stay queued; the authorisation
     goes on to count by the clock, and when it ends the grid is stopped."""
     with transaction.atomic():
-        paused = Grid.objects.filter(pk=grid.pk, status__in=OPEN, stop_requested="", paused_at=None).update(
+        paused = Grid.objects.filter(pk=grid.pk, status__in=Grid.OPEN, stop_requested="", paused_at=None).update(
             paused_at=timezone.now(), paused_by=by.get_username(), progress_version=F("progress_version") + 1
         )
         if not paused:
@@ -170,7 +169,7 @@ def withdraw(*, grid: Grid, by: AbstractBaseUser) -> None:
 def close_unauthorized(*, at: datetime) -> int:
     """Closes waiting grids whose authorisation ended or is used up; how many. A running cell is left to its worker."""
     closed = 0
-    waiting = Grid.objects.filter(status__in=OPEN).exclude(cells__status=Cell.Status.RUNNING)
+    waiting = Grid.objects.filter(status__in=Grid.OPEN).exclude(cells__status=Cell.Status.RUNNING)
     for grid in waiting.select_related("runtime", "workload", "hardware"):
         cell = grid.cells.filter(status=Cell.Status.QUEUED).first()
         answer = permit(grid, setting=cell.setting, at=at, cell=cell) if cell else None
@@ -191,7 +190,7 @@ def authorize_refusal(grid: Grid, by: AbstractBaseUser) -> str | None:
 
 
 def _unpaused(grid: Grid) -> bool:
-    open_ones = Grid.objects.filter(pk=grid.pk, status__in=OPEN, stop_requested="", paused_at__isnull=False)
+    open_ones = Grid.objects.filter(pk=grid.pk, status__in=Grid.OPEN, stop_requested="", paused_at__isnull=False)
     return bool(open_ones.update(paused_at=None, paused_by="", progress_version=F("progress_version") + 1))
 
 
@@ -228,7 +227,7 @@ def _move(grid: Grid, sources: tuple[str, ...], target: str, refusal: str) -> No
 def _stop(grid: Grid, how: str, reason: str) -> bool:
     """Whether it stops so now: a softer stop does not undo a firmer one that somebody was promised."""
     softer = ("", *HOW[: HOW.index(how) + 1])
-    asked = Grid.objects.filter(pk=grid.pk, status__in=OPEN, stop_requested__in=softer).update(
+    asked = Grid.objects.filter(pk=grid.pk, status__in=Grid.OPEN, stop_requested__in=softer).update(
         stop_requested=how, stop_reason=reason[:300], progress_version=F("progress_version") + 1
     )
     if asked and not grid.cells.filter(status=Cell.Status.RUNNING).exists():

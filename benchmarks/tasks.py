@@ -24,7 +24,7 @@ from kombu.exceptions import OperationalError
 
 from benchmarks import claims, enrolling, grid_figures, host_file, probe, queries, runs
 from benchmarks.engine.parent import die_with_parent
-from benchmarks.models import Cell, EndpointCheck, Hardware
+from benchmarks.models import Cell, EndpointCheck, Grid, Hardware
 from benchmarks.permits import key_refusal, target_refusal
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ def sweep() -> None:
     claims.interrupt_stale(at=queries.database_now())
     runs.close_unauthorized(at=now)
     waiting = Cell.objects.filter(
-        status=Cell.Status.QUEUED, grid__status__in=runs.OPEN, grid__stop_requested="", grid__paused_at=None
+        status=Cell.Status.QUEUED, grid__status__in=Grid.OPEN, grid__stop_requested="", grid__paused_at=None
     ).values_list("hardware__slug", flat=True)
     busy = Cell.objects.filter(status=Cell.Status.RUNNING).values_list("hardware__slug", flat=True)
     for slug in sorted(set(waiting) - set(busy)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from benchmarks.conditions import alike
-from benchmarks.engine.summary_types import from_json
 from benchmarks.models import Cell, Conditions, Grid, HardwareProbe
 from benchmarks.records.modes import Mode
 from capacity.assessment import compare_key
@@ -113,7 +112,7 @@ def _fact(grid: Grid, cell: Cell) -> ConfirmFact:
         rate_per_min=float(cell.setting),
         status=cell.status,
         reason=cell.reason,
-        summary=from_json(cell.summary) if cell.summary else None,
+        summary=cell.read_summary,
         differs=(*differences(grid, cell.grid), *surroundings(cell)),
         recorded=cell.power is not None and cell.after,  # type: ignore[attr-defined]
         probed=(cell.refused_at,) if cell.refused_at else (),  # type: ignore[attr-defined]

@@ -42,7 +42,7 @@ from capacity.queries import Result, provenance, result_of
 
 GIB = 1024**3
 INDENT = re.compile(rb"\n\s+")  # a tenth of what this long page weighs; nothing on it is preformatted
-UNFINISHED = (Grid.Status.DRAFT, Grid.Status.AUTHORIZED, Grid.Status.RUNNING)
+UNFINISHED = (Grid.Status.DRAFT, *Grid.OPEN)
 PROPOSABLE = (Grid.Status.MEASURED, Grid.Status.STOPPED)
 
 

@@ -141,7 +141,7 @@ def memory_of(found: GridEvidence) -> MemoryFacts:
     seen = {setting: foreseen.foresee(runtime, one, found.probe or HardwareProbe()) for setting, one in asked.items()}
     known = {setting: one for setting, one in seen.items() if isinstance(one, Foreseen)}
     reasons = [one.reason for one in seen.values() if isinstance(one, NotKnown)]
-    measured = {setting: _peak(by_setting[setting], one) for setting, one in known.items()}
+    measured = {setting: foreseen.measured_bytes(one, by_setting[setting]) for setting, one in known.items()}
     pools = {
         setting: _pool(found, geometry, asked[setting], by_setting[setting], known.get(setting)) for setting in asked
     }
@@ -168,13 +168,6 @@ def _asked(found: GridEvidence, classes: Sequence[ClassLengths], setting: int) -
         max_vram_share=found.limits.max_vram_share,
         managed=grid.managed,
     )
-
-
-def _peak(summaries: Sequence[CellSummary], one: Foreseen) -> float | None:
-    """Of the memory that was predicted, over all devices together, the highest of any cell."""
-    name = foreseen.holder_of(one, summaries)
-    sizes = [[gauge.peak for gauge in summary.gauges if gauge.name == name] for summary in summaries]
-    return max((sum(each) for each in sizes if each), default=None)
 
 
 def _pool(
