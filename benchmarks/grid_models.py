@@ -1,4 +1,4 @@
-"""Grids and what they leave: authorisations, conditions, cells, attempts, evidence.
+"""Grids and what they leave: authorisations, conditions, cells, attempts, figures of lists.
 
 Rules that must hold whoever writes stand here as constraints; triggers.py adds those that a constraint cannot say.
 """
@@ -17,7 +17,7 @@ from benchmarks.engine.summary_types import CellSummary, from_json
 from benchmarks.records import probes
 from benchmarks.records.mode_words import WORDS, ModeWords, in_words, setting_words, stage_words
 from benchmarks.records.modes import Mode, terms_of
-from benchmarks.registry_models import Hardware, HardwareProbe, Runtime, Team, WorkerKey, Workload
+from benchmarks.registry_models import Hardware, HardwareProbe, Runtime, Team, Workload
 
 MODES = [(mode.value, WORDS[mode].name) for mode in Mode]
 
@@ -320,67 +320,6 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"attempt {self.number} of {self.cell_id}"
-
-
-class Evidence(models.Model):
-    """Every request and reading of a measured cell, as Parquet, with its digest. Written once, never changed."""
-
-    cell = models.OneToOneField(Cell, on_delete=models.PROTECT, related_name="evidence")
-    attempt = models.PositiveIntegerField()
-    schema_version = models.PositiveSmallIntegerField()
-    sha256 = models.CharField(max_length=64)
-    size_bytes = models.PositiveBigIntegerField()
-    requests = models.PositiveIntegerField()
-    stored_at = models.DateTimeField(auto_now_add=True)
-    signature = models.CharField(max_length=128, blank=True, help_text=_("Ed25519 by the worker's own key, in base64."))
-    key = models.ForeignKey(WorkerKey, null=True, on_delete=models.PROTECT, related_name="+")
-    readings = models.JSONField(
-        null=True, help_text=_("Its telemetry as a few points, for pages: records.kept_readings.")
-    )
-
-    class Meta:
-        verbose_name_plural = "evidence"
-
-    def __str__(self) -> str:
-        return f"evidence of {self.cell_id}, {self.sha256[:12]}"
-
-
-class EvidenceChunk(models.Model):
-    """A piece of the Parquet file, at most 16 MB, so that it commits with its summary on any database."""
-
-    evidence = models.ForeignKey(Evidence, on_delete=models.PROTECT, related_name="chunks")
-    number = models.PositiveIntegerField()
-    content = models.BinaryField()
-
-    class Meta:
-        ordering = ["number"]
-        constraints = [models.UniqueConstraint(fields=["evidence", "number"], name="evidence_chunk_once")]
-
-    def __str__(self) -> str:
-        return f"chunk {self.number} of {self.evidence_id}"
-
-
-class SupersededEvidence(models.Model):
-    """A whole measurement that arrived after a newer attempt of its cell had finished: kept, and never the result."""
-
-    cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="superseded")
-    attempt = models.PositiveIntegerField()
-    schema_version = models.PositiveSmallIntegerField()
-    sha256 = models.CharField(max_length=64)
-    requests = models.PositiveIntegerField()
-    content = models.BinaryField()
-    reason = models.CharField(max_length=300)
-    stored_at = models.DateTimeField(auto_now_add=True)
-    signature = models.CharField(max_length=128, blank=True, help_text=_("Ed25519 by the worker's own key, in base64."))
-    key = models.ForeignKey(WorkerKey, null=True, on_delete=models.PROTECT, related_name="+")
-
-    class Meta:
-        ordering = ["cell", "attempt"]
-        verbose_name_plural = "superseded evidence"
-        constraints = [models.UniqueConstraint(fields=["cell", "attempt"], name="superseded_once")]
-
-    def __str__(self) -> str:
-        return f"superseded evidence of {self.cell_id}, attempt {self.attempt}"
 
 
 class GridFigures(models.Model):

@@ -1,16 +1,14 @@
-"""All rows of the measuring side; the definitions stand in registry_models.py and grid_models.py."""
+"""All rows of the measuring side; the definitions stand in registry_models.py, grid_models.py and evidence_models.py."""
 
+from benchmarks.evidence_models import Evidence, EvidenceChunk, SupersededEvidence
 from benchmarks.grid_models import (
     Attempt,
     Authorization,
     Cell,
     Conditions,
-    Evidence,
-    EvidenceChunk,
     Grid,
     GridFigures,
     PowerSource,
-    SupersededEvidence,
 )
 from benchmarks.registry_models import (
     BatchingMode,

@@ -144,7 +144,7 @@ def _scatter(trace: Json, axes: Axes) -> list[str]:
     if "markers" in trace["mode"]:
         marker = trace.get("marker", {})
         for place, point in enumerate(points):
-            if point is not None:
+            if point is not None and _each(marker.get("size"), place) != 0:
                 parts.append(_dot(point, marker, place))
     return parts
 

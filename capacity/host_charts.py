@@ -158,7 +158,7 @@ def _figure(result: Result, track: Track, rows: Sequence[Row], read: set[str]) -
         notes.append(_row_name(row, top, read))
         for name, (x, y) in values.items():
             figure.add_scatter(
-                x=x, y=y, yaxis=f"y{suffix}", mode=_mode(y), marker={"size": 4}, name=_line_name(row, name), connectgaps=False,
+                x=x, y=y, yaxis=f"y{suffix}", name=_line_name(row, name), connectgaps=False, **_pen(y, LINES.get(name, MAIN)),
                 line={"color": LINES.get(name, MAIN), "width": 1.5},
                 hovertemplate=f"{_line_name(row, name)} %{{y:.3g}} {row.unit}<extra></extra>",
             )  # fmt: skip
@@ -213,11 +213,13 @@ def _drawn(track: Track, row: Row, read: set[str]) -> dict[str, tuple[list[float
     return {name: track.line(name, row.factor) for name in row.names if name in read}
 
 
-def _mode(line: Sequence[float | None]) -> str:
-    """A reading without a neighbour is a point, which no line would show."""
+def _pen(line: Sequence[float | None], colour: str) -> dict[str, object]:
+    """How a line is drawn: a reading without a neighbour is a point, which no line would show."""
     known = [False, *(value is not None for value in line), False]
-    alone = any(known[at] and not (known[at - 1] or known[at + 1]) for at in range(1, len(known) - 1))
-    return "lines+markers" if alone else "lines"
+    alone = [known[at] and not (known[at - 1] or known[at + 1]) for at in range(1, len(known) - 1)]
+    if not any(alone):
+        return {"mode": "lines"}
+    return {"mode": "lines+markers", "marker": {"size": [4 if point else 0 for point in alone], "color": colour}}
 
 
 def _range(row: Row, lines: Iterable[Sequence[float | None]]) -> list[float]:

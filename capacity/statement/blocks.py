@@ -71,6 +71,10 @@ class Table(msgspec.Struct, frozen=True):
         return [(line, list(zip(self.head, line.cells, strict=True))) for line in self.lines]
 
 
+LONG = 12
+"""Lines of a table."""
+
+
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """A heading with what stands under it, in this order."""
 
@@ -80,3 +84,8 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     table: Table | None = None
     items: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a screen shows its table only where it is asked for."""
+        return self.table is not None and len(self.table.lines) > LONG

@@ -124,6 +124,19 @@ def test_a_line_of_telemetry_breaks_between_windows_and_where_nothing_was_read()
     assert y == [1.0, 2.0, 3.0, None, 4.0, None, 5.0]
 
 
+def test_a_single_reading_is_a_point_on_the_page_and_in_the_drawn_chart() -> None:
+    for every_s, points in ((30.0, True), (1.0, False)):
+        grid = stored.measure(
+            grid_with(), pooled, content=lambda cell, every_s=every_s: telemetry(cell, every_s=every_s)
+        )
+        chart = charts_of(grid)["telemetry"]
+        power = json.loads(chart.figure)["data"][0]
+        assert power["mode"] == ("lines+markers" if points else "lines")
+        drawn = sum(value is not None for value in power["y"])
+        assert chart_svg.draw(chart, []).count("<circle") == (2 * drawn if points else 0)  # power and waiting
+        assert not points or sorted(set(power["marker"]["size"])) in ([4], [0, 4])
+
+
 def test_readings_are_asked_for_once_and_never_read_from_the_evidence() -> None:
     grid = full_grid()
     cells = result_of(grid).evidence.measured
