@@ -7,7 +7,6 @@ from enum import StrEnum
 import msgspec
 
 from benchmarks.stats.estimates import Estimate, Interval, Share
-from benchmarks.stats.per_cent import per_cent
 from capacity.assessment.answer import Answer as Answer
 from capacity.assessment.batch_types import BatchVerdict as BatchVerdict
 from capacity.assessment.policy_types import PolicyLine as PolicyLine
@@ -193,7 +192,7 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        return f"{per_cent(self.share)} for {self.name}" + (f" ({self.source})" if self.source else "")
+        return f"{100 * self.share:.0f}\u00a0% for {self.name}" + (f" ({self.source})" if self.source else "")
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
