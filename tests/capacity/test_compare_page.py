@@ -104,7 +104,7 @@ def test_a_change_is_said_in_words_with_its_interval_and_its_n() -> None:
     assert '<td data-l="Reading"><b>B slower</b></td>' in html
     rates = get(first, f"{address(first, second)}&measure=good_per_min")
     assert '<td data-l="Reading"><b>B fewer</b></td>' in rates
-    assert '<h2 id="h-frontiers">B finishes 7.3 % fewer good requests at 4 in flight</h2>' in html
+    assert '<h2 id="h-frontiers">B finishes 7.3\u00a0% fewer good requests at 4 in flight</h2>' in html
 
 
 def test_the_heading_says_the_setting_both_rates_and_the_interval_of_their_change() -> None:
