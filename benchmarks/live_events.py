@@ -37,7 +37,8 @@ def _of_people(grid: Grid) -> Iterator[Happened]:
     for event in found.exclude(verb="interrupted cell").order_by("-sequence")[:MOST]:
         reason = f": {event.reason}" if event.reason else ""
         kind = "warn" if event.verb.startswith(("stopped", "revoked", "paused")) else ""
-        yield Happened(event.at, f"{event.actor} {event.verb}{reason}", kind)
+        what = "" if " " in event.verb else _(" the grid")
+        yield Happened(event.at, f"{event.actor} {event.verb}{what}{reason}", kind)
 
 
 def _of_cells(grid: Grid, cells: Sequence[Cell]) -> Iterator[Happened]:

@@ -5,9 +5,10 @@ Only summaries are read, never raw samples: of each cell the lowest, the mean an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -35,6 +36,17 @@ class Box:
     @property
     def end(self) -> float:
         return self.x + self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """One stage behind the rows, every second one shaded; `middle` is where its name stands, in % of the width."""
+
+    x: float
+    width: float
+    middle: float
+    words: str
+    shaded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,7 @@ class Host:
     """`minutes` is the length of the shared axis; `cells` how many it has."""
 
     rows: tuple[Row, ...]
+    bands: tuple[Band, ...]
     minutes: float
     cells: int
     width: float = WIDTH
@@ -90,7 +103,8 @@ def rows_of(grid: Grid, cells: Sequence[Cell]) -> Host | None:
     whole_s = max((c.finished_at - start).total_seconds() for c, _s in found if c.finished_at) or 1.0
     limits = _limits(grid, [s for _c, s in found], cells)
     rows = tuple(_row(wanted, found, start, whole_s, limits.get(wanted.name)) for wanted in _ROWS)
-    return Host(rows=rows, minutes=whole_s / 60, cells=len(found))
+    bands = tuple(_bands([c for c, _s in found], start, whole_s))
+    return Host(rows=rows, bands=bands, minutes=whole_s / 60, cells=len(found))
 
 
 def _row(
@@ -133,6 +147,20 @@ def _row(
         limit_words=_("limit %(n)s %(unit)s") % {"n": _said(limit, wanted), "unit": wanted.unit} if limit else "",
         highest=_("highest %(n)s %(unit)s") % {"n": _said(highest, wanted), "unit": wanted.unit},
     )
+
+
+def _bands(cells: Sequence[Cell], start: datetime, whole_s: float) -> Iterator[Band]:
+    """Cells of one setting after each other are a stage."""
+    for number, (_setting, found) in enumerate(groupby(cells, key=lambda cell: cell.setting)):
+        stage = list(found)
+        begun, ended = _span(stage[0], start)[0], _span(stage[-1], start)[1]
+        yield Band(
+            x=round(WIDTH * begun / whole_s, 1),
+            width=round(WIDTH * (ended - begun) / whole_s, 1),
+            middle=round(50 * (begun + ended) / whole_s, 1),
+            words=stage[0].stage,
+            shaded=number % 2 == 0,
+        )
 
 
 def _span(cell: Cell, start: datetime) -> tuple[float, float]:

@@ -319,7 +319,7 @@ def _so_far(title: str, now: dict[str, object], name: str, limit: float | None) 
         limit,
         top,
         note,
-        _("objective %(s)g s") % {"s": limit} if limit else "",
+        _("objective %(s)g s") % {"s": limit} if limit else _("no objective"),
     )
 
 

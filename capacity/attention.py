@@ -24,7 +24,7 @@ MOST = 12
 OF_A_KIND = 4
 NEWEST = 2
 """Of results that nobody has proposed: the list of grids has the others."""
-YOURS, BROKEN, OTHERS = range(3)
+YOURS, BROKEN, OTHERS, LAST = range(4)
 
 
 Row = TypeVar("Row", bound=Model)
@@ -65,10 +65,13 @@ def _changed(who: Person, stands: Iterable[Standing]) -> Iterable[Attention]:
             continue
         grid = one.choice.grid
         action, url = _again(who, grid)
+        told = " ".join(change.sentence for change in one.changed)
         yield Attention(
             rank=BROKEN, icon="triangle-alert", kind="warn",
-            title=_("%(host)s is not what %(name)s was measured on") % {"host": grid.hardware.name, "name": grid.name},
-            consequence=f"{' '.join(one.changed)} {_('The approval rests on what was there before.')} {one.retest}",
+            title=_("%(what)s changed on %(host)s after %(name)s was approved") % {
+                "what": one.changed_words, "host": grid.hardware.name, "name": grid.name,
+            },
+            consequence=f"{told} {_('The approval rests on what was there before.')} {one.retest}",
             action=action, url=url,
         )  # fmt: skip
 
@@ -125,15 +128,19 @@ def _silent(who: Person, hosts: Sequence[Hardware]) -> Iterable[Attention]:
         )  # fmt: skip
 
 
-def _stopped(who: Person) -> Iterable[Attention]:
-    """Grids that a guard ended, until they are measured again or proposed."""
-    newer = Grid.objects.filter(
+def _newer() -> QuerySet[Grid]:
+    """Later grids of the same service, a runtime with a workload, whichever versions."""
+    return Grid.objects.filter(
         team=OuterRef("team"), runtime__slug=OuterRef("runtime__slug"), workload__slug=OuterRef("workload__slug"),
         pk__gt=OuterRef("pk"),
     )  # fmt: skip
+
+
+def _stopped(who: Person) -> Iterable[Attention]:
+    """Grids that a guard ended, until they are measured again or proposed."""
     guarded = Cell.objects.filter(status=Cell.Status.STOPPED).values("grid")
     rows = grids_of(who.team.pk).filter(
-        ~Exists(newer), pk__in=guarded, status__in=[Grid.Status.STOPPED, Grid.Status.MEASURED], choices__isnull=True
+        ~Exists(_newer()), pk__in=guarded, status__in=[Grid.Status.STOPPED, Grid.Status.MEASURED], choices__isnull=True
     )
     plain = Cell.objects.filter(grid=OuterRef("pk"), probe="")
     rows = rows.annotate(total=count_of(plain), kept=count_of(plain.filter(status=Cell.Status.MEASURED)))
@@ -201,14 +208,15 @@ def _to_state(who: Person, stands: Iterable[Standing]) -> Iterable[Attention]:
 
 
 def _unproposed(who: Person) -> Iterable[Attention]:
-    """Closed-loop grids with a result that decides nothing yet."""
+    """Closed-loop grids with a result that decides nothing yet, until a later one of the service does."""
     rows = grids_of(who.team.pk).filter(
         status=Grid.Status.MEASURED, choices__isnull=True, confirms__isnull=True, mode="closed"
     )
     stopped = Cell.objects.filter(grid=OuterRef("pk"), status=Cell.Status.STOPPED)
-    for grid in rows.filter(~Exists(stopped)).order_by("-pk")[:NEWEST]:
+    later = _newer().filter(choices__isnull=False)
+    for grid in rows.filter(~Exists(stopped), ~Exists(later)).order_by("-pk")[:NEWEST]:
         yield Attention(
-            rank=YOURS if who.may(RUN) else OTHERS, icon="circle-check", kind="info",
+            rank=LAST, icon="circle-check", kind="info",
             title=_("%(grid)s is measured, nothing is proposed yet") % {"grid": grid},
             consequence=_("Its result decides nothing until somebody proposes it."),
             action=_("See the result"), url=grid.get_absolute_url(),

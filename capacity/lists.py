@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from django.db.models import Count, FloatField, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Case, Count, F, FloatField, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import When as Where
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -21,7 +22,7 @@ from benchmarks.listing import Col, ListFilter, ListTable, When, choice, day, li
 from benchmarks.models import Grid, Hardware
 from benchmarks.queries import grids_of
 from benchmarks.registry_lists import VersionFilter
-from benchmarks.templatetags.headroom import f0, f1, missing, pct, pill, seconds, when
+from benchmarks.templatetags.headroom import f0, f1, f2, missing, pct, pill, seconds, when
 from capacity.assessment.verdict import Grade
 from capacity.models import Choice, Objective, Statement
 
@@ -31,6 +32,8 @@ UNSHOWN = (
     "hardware__offers",
 )  # fmt: skip
 """Large columns that no line of the list needs."""
+BEYOND = 1e300
+"""The worst p95 falls among failed requests: sorted after every other; not every database takes an infinity."""
 NOTHING = SafeString('<span class="hr-muted">–</span>')
 """Where the grade beside it says why."""
 UNPROPOSED = ("none", gettext_lazy("Not proposed yet"))
@@ -46,7 +49,7 @@ STANDING = (
 def judged_grids(team_id: int) -> QuerySet[Grid]:
     """Grids with the newest choice of each: what was proposed, its grade and how it was decided."""
     newest = Choice.objects.filter(grid=OuterRef("pk")).order_by("-pk")
-    rate = Cast(KeyTextTransform("good_per_min", "verdict"), FloatField())
+    rate, ratio = (Cast(KeyTextTransform(name, "verdict"), FloatField()) for name in ("good_per_min", "worst_ratio"))
     return (
         grids_of(team_id)
         .defer(*UNSHOWN)
@@ -55,7 +58,14 @@ def judged_grids(team_id: int) -> QuerySet[Grid]:
             grade=Subquery(newest.values("grade")[:1]),
             choice_status=Subquery(newest.values("status")[:1]),
             good_per_min=Subquery(newest.annotate(rate=rate).values("rate")[:1], output_field=FloatField()),
+            ratio_there=Subquery(newest.annotate(ratio=ratio).values("ratio")[:1], output_field=FloatField()),
             choice_id=Subquery(newest.values("pk")[:1]),
+        )
+        .annotate(
+            ratio_shown=Coalesce(
+                "ratio_there",
+                Case(Where(figures__among_failures=True, then=Value(BEYOND)), default=F("figures__worst_ratio")),
+            )
         )
     )
 
@@ -63,30 +73,48 @@ def judged_grids(team_id: int) -> QuerySet[Grid]:
 class JudgedGridTable(GridTable):
     setting = Col(gettext_lazy("Setting"), num=True)
     rate = Col(gettext_lazy("Successful a minute"), accessor="good_per_min", num=True)
+    ratio = Col(gettext_lazy("p95 ÷ objective"), order_by=("ratio_shown",), num=True)
     grade = Col(gettext_lazy("Grade"))
 
     out = GridTable.out | {
         "setting": "setting",
         "good_per_min": "good_per_min",
+        "p95_over_objective": "ratio_there",
         "grade": "grade",
         "decision": "choice_status",
     }
+
+    hidden: ClassVar[tuple[str, ...]] = (*GridTable.hidden, "grade")
 
     class Meta(GridTable.Meta):
         sequence = (
             "pick",
             "name",
             "cells",
-            "state",
-            "ratio",
             "setting",
             "rate",
+            "ratio",
+            "vram",
+            "conditions",
+            "state",
             "grade",
             "...",
             "drawn",
             "started",
             "ended",
         )
+
+    def render_state(self, record: Any) -> SafeString:
+        """The grade of what was decided, which says more than that it was measured."""
+        return _grade(record.grade) if record.grade else super().render_state(record)
+
+    def render_ratio(self, record: Any) -> SafeString:
+        """That at the setting which was decided, above the worst of all."""
+        said = super().render_ratio(record)
+        if self.lines[record.pk].worst_ratio is None:
+            return format_html('<span class="hr-muted">{}</span>', said)
+        worst = _("worst %(ratio)s") % {"ratio": said}
+        return two(worst) if record.ratio_there is None else two(f2(record.ratio_there), worst)
 
     def render_setting(self, record: Any) -> SafeString:
         if record.choice_id is None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import Count, Prefetch, Q
+from django.db.models import Count, FloatField, OuterRef, Prefetch, Q, Subquery
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -17,7 +20,7 @@ from benchmarks.access import OPERATE, REGISTER_HOST, RUN, Person
 from benchmarks.facts import is_fresh
 from benchmarks.grid_tables import GridLine
 from benchmarks.models import Cell, Grid, Hardware, Runtime, Workload
-from benchmarks.queries import grids_of
+from benchmarks.queries import FINISHED, count_of, grids_of
 from benchmarks.templatetags.headroom import f1, f2, since
 from capacity.models import Choice, Objective
 
@@ -63,19 +66,28 @@ def _latest(line: GridLine, choice: Choice | None) -> LatestGrid:
 
 @dataclass(frozen=True, slots=True)
 class HostLine:
-    """A host with its state: run, ok, warn or idle, in words too."""
+    """A host with its state: run, ok, warn or idle, in words too; of one that runs what its hottest GPU said last."""
 
     host: Hardware
     kind: str
     parts: str
     state: str
+    temperature_c: float | None = None
 
 
 def hosts_of(team_id: int) -> list[Hardware]:
     """All hosts with the number of cells that wait or run on them, and the running grid: one that is not shown may still
     need attention."""
     work = Count("grids__cells", filter=Q(grids__cells__status__in=WORK), distinct=True)
-    running = Prefetch("grids", queryset=Grid.objects.filter(status=Grid.Status.RUNNING), to_attr="running_grids")
+    plain = Cell.objects.filter(grid=OuterRef("pk"), probe="")
+    heat = KeyTextTransform("gpu_temperature_c", KeyTransform("readings", "progress"))
+    now = plain.filter(status=Cell.Status.RUNNING).annotate(heat=Cast(heat, FloatField()))
+    grids = Grid.objects.filter(status=Grid.Status.RUNNING).annotate(
+        total=count_of(plain),
+        over=count_of(plain.filter(status__in=FINISHED)),
+        temperature_c=Subquery(now.values("heat")[:1]),
+    )
+    running = Prefetch("grids", queryset=grids, to_attr="running_grids")
     return list(Hardware.objects.filter(team_id=team_id).annotate(work=work).prefetch_related(running))
 
 
@@ -88,7 +100,11 @@ def host_line(host: Hardware) -> HostLine:
     if not is_fresh(host.worker_seen_at, timezone.now()):
         return HostLine(host, "warn", parts, _("Its worker was last seen %(ago)s.") % {"ago": seen})
     if running:
-        return HostLine(host, "run", parts, _("Runs grid %(n)d.") % {"n": running[0].pk})
+        grid: Any = running[0]
+        told = {"n": grid.pk, "at": min(grid.over + 1, grid.total), "all": grid.total}
+        return HostLine(
+            host, "run", parts, _("Runs grid %(n)d, cell %(at)d of %(all)d.") % told, temperature_c=grid.temperature_c
+        )
     return HostLine(host, "ok", parts, _("Idle. Worker seen %(ago)s.") % {"ago": seen})
 
 

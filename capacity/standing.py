@@ -23,15 +23,30 @@ SOON = timedelta(days=14)
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What is no longer as it was measured: its name, and a sentence with both values."""
+
+    name: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
-    """One approved choice that no newer one of the same service replaced. `changed` are sentences; `retest` says what
-    measuring again costs."""
+    """One approved choice that no newer one of the same service replaced. `retest` says what measuring again costs."""
 
     choice: Choice
     statement: Statement | None
-    changed: tuple[str, ...]
+    changed: tuple[Change, ...]
     retest: str
     now: datetime
+
+    @property
+    def changed_words(self) -> str:
+        """What changed, by name: "GPU driver"."""
+        return ", ".join(change.name for change in self.changed)
 
     @property
     def ended(self) -> bool:
@@ -109,12 +124,12 @@ def retest_words(grid: Grid, cells: int) -> str:
     return _("A re-test is %(cells)s, %(minutes)s.") % {"cells": counted, "minutes": lasting}
 
 
-def changed_since(grid: Grid) -> tuple[str, ...]:
-    """Sentences on what is no longer as it was when the grid was measured."""
+def changed_since(grid: Grid) -> tuple[Change, ...]:
+    """What is no longer as it was when the grid was measured."""
     return _changes([grid])[grid.pk]
 
 
-def _changes(grids: Sequence[Grid]) -> dict[int, tuple[str, ...]]:
+def _changes(grids: Sequence[Grid]) -> dict[int, tuple[Change, ...]]:
     """Per grid what its host or its runtime's registration is by now and was not when it was measured."""
     hosts = {grid.hardware_id for grid in grids}
     newest = HardwareProbe.objects.filter(hardware__in=hosts).values("hardware").annotate(last=Max("pk")).values("last")
@@ -130,20 +145,25 @@ def _changes(grids: Sequence[Grid]) -> dict[int, tuple[str, ...]]:
     }
 
 
-def _of_host(grid: Grid, now: HardwareProbe | None) -> Iterable[str]:
+def _of_host(grid: Grid, now: HardwareProbe | None) -> Iterable[Change]:
     """Parts that both readings know; what one of them could not read is no change."""
     if grid.probe is None or now is None or now.pk == grid.probe_id:
         return ()
     keys = (compare_key.key_of(declared={}, read=probe.facts) for probe in (grid.probe, now))
     return [
-        _("%(name)s was %(before)s and is %(now)s.") % {"name": field.name, "before": field.left, "now": field.right}
+        Change(
+            field.name,
+            _("%(name)s was %(before)s and is %(now)s.")
+            % {"name": field.name, "before": field.left, "now": field.right},
+        )
         for field in compare_key.differing(*keys)
         if compare_key.NOT_KNOWN not in (field.left, field.right)
     ]
 
 
-def _of_runtime(grid: Grid, newest: int | None) -> Iterable[str]:
+def _of_runtime(grid: Grid, newest: int | None) -> Iterable[Change]:
     if newest is None or newest <= grid.runtime.version:
         return ()
     told = {"name": grid.runtime.name, "now": newest, "before": grid.runtime.version}
-    return [_("%(name)s is registered as version %(now)d; version %(before)d was measured.") % told]
+    sentence = _("%(name)s is registered as version %(now)d; version %(before)d was measured.") % told
+    return [Change(_("The registration"), sentence)]

@@ -49,6 +49,20 @@ def of_demonstration() -> dict[str, list[str]]:
     }
 
 
+def of_office(numbers: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Of the made-up office with GPUs: what people look at daily."""
+    running, approved = f"/grids/{numbers['running']}/live/", numbers["approved"]
+    pages = [
+        "/",
+        "/grids/",
+        f"/grids/new/?from={approved}",
+        running,
+        f"/grids/{approved}/",
+        f"/grids/{numbers['hot']}/",
+    ]
+    return {"operator": [*pages, "/approvals/", "/statements/", "/hosts/"]}
+
+
 def of_states(numbers: Mapping[str, Any]) -> dict[str, list[str]]:
     """Of a Headroom that scripts.big_house has filled: each state of a grid, what is empty, what is forbidden."""
     grid = {state: f"/grids/{number}/" for state, number in numbers.items()}

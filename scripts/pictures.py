@@ -2,12 +2,13 @@
 
     python -m scripts.pictures [--readme]      --readme also renews docs/picture.png
 
-Of the Headroom that `make demo` left in var/demo, of that of `make example`, and of one with a grid in every state, an empty
-team and a refused page. Lists lead to the detail pages, so new rows are seen too.
+Of the Headroom that `make demo` left in var/demo, of that of `make example`, of a made-up office with GPUs, and of one with
+a grid in every state, an empty team and a refused page. Lists lead to the detail pages, so new rows are seen too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -24,7 +25,7 @@ from capacity.management.accounts import read_passwords
 from scripts.big_house import PAGES as PAGES_FILE
 from scripts.big_house import SMALL
 from scripts.chromium import STEP_MS, WIDTHS, launch, sign_in
-from scripts.page_kinds import expected, linked, of_demonstration, of_states
+from scripts.page_kinds import expected, linked, of_demonstration, of_office, of_states
 from scripts.run import prepare
 from scripts.stack import ROOT, Stack, StackError, end_on_signals, free_port
 
@@ -83,12 +84,14 @@ def pictures(page: Page, shot: Shot, folder: Path) -> Iterator[Path]:
                 yield open_
 
 
-def shoot(browser: Browser, stack: Stack, kinds: Mapping[str, list[str]], folder: Path) -> Iterator[Path]:
-    """Takes all pictures; yields the file of each."""
+def shoot(
+    browser: Browser, stack: Stack, kinds: Mapping[str, list[str]], folder: Path, *, follow: bool
+) -> Iterator[Path]:
+    """Takes all pictures, `follow`: of what the operator's pages lead to too; yields the file of each."""
     passwords = read_passwords(stack.home / "demo-accounts.txt")
     for account, paths in kinds.items():
         page = visitor(browser, stack, account, passwords.get(account, ""))
-        more = list(linked(page, paths)) if account == "operator" else []
+        more = list(linked(page, paths)) if follow and account == "operator" else []
         for path in dict.fromkeys([*paths, *more]):
             yield from pictures(page, Shot(account, path), folder)
         page.context.close()
@@ -105,20 +108,35 @@ def renew(browser: Browser, stack: Stack, password: str, target: Path) -> None:
     page.context.close()
 
 
-def states() -> Path:
-    """The folder of a Headroom with every state in it, made once."""
-    home = ROOT / "var" / "pictures-states"
+def made(home: Path, module: str, **fields: str) -> Path:
+    """A folder with what this module makes up, once."""
     if not (home / PAGES_FILE).exists():
         shutil.rmtree(home, ignore_errors=True)
-        env = {**os.environ, **SMALL, "HEADROOM_VAR": str(home)}
-        subprocess.run([sys.executable, "-m", "scripts.big_house"], cwd=ROOT, env=env, check=True)
+        env = {**os.environ, **fields, "HEADROOM_VAR": str(home)}
+        subprocess.run([sys.executable, "-m", module], cwd=ROOT, env=env, check=True)
     return home
 
 
+@contextlib.contextmanager
+def awake(home: Path) -> Iterator[None]:
+    """Of the office, whose workers are made up like all of it: they call while its pictures are taken."""
+    command = [sys.executable, "-m", "scripts.office", "--awake"]
+    calls = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "HEADROOM_VAR": str(home)})
+    try:
+        yield
+    finally:
+        calls.terminate()
+        calls.wait()
+
+
 def sources() -> dict[str, tuple[Path, dict[str, list[str]]]]:
-    """Folder of pictures to the data that they show: the demonstration, the worked example where it was run, all states."""
-    home = states()
-    found = {"states": (home, of_states(json.loads((home / PAGES_FILE).read_text())))}
+    """Folder of pictures to the data that they show: the office, all states, what was demonstrated where it was."""
+    office = made(ROOT / "var" / "pictures-office", "scripts.office")
+    home = made(ROOT / "var" / "pictures-states", "scripts.big_house", **SMALL)
+    found = {
+        "office": (office, of_office(json.loads((office / PAGES_FILE).read_text()))),
+        "states": (home, of_states(json.loads((home / PAGES_FILE).read_text()))),
+    }
     for name in ("demo", "example"):
         if read_passwords(ROOT / "var" / name / "demo-accounts.txt"):
             found[name] = (ROOT / "var" / name, of_demonstration())
@@ -145,7 +163,8 @@ def main() -> int:
                     if name == "demo" and "--readme" in sys.argv:
                         password = read_passwords(home / "demo-accounts.txt")["operator"]
                         renew(browser, stack, password, ROOT / "docs" / "picture.png")
-                    taken += sum(1 for _ in shoot(browser, stack, kinds, folder / name))
+                    with awake(home) if name == "office" else contextlib.nullcontext():
+                        taken += sum(1 for _ in shoot(browser, stack, kinds, folder / name, follow=name != "office"))
             browser.close()
     except (StackError, subprocess.CalledProcessError) as error:
         print(f"headroom: {error}", file=sys.stderr)

@@ -227,6 +227,15 @@ def when(moment: Any) -> str:
 
 
 @register.filter
+def near(moment: Any) -> str:
+    """A moment of today without its date, 17:33 UTC; any other as `when` has it."""
+    told = timezone.localtime(moment) if isinstance(moment, dt.datetime) else None
+    if told is None or told.date() != timezone.localdate():
+        return when(moment)
+    return f"{date_format(told, 'H:i')} {told.tzname()}"
+
+
+@register.filter
 def since(moment: Any) -> str:
     """How long ago a moment was: 12 s ago, 3 hours ago."""
     if not isinstance(moment, dt.datetime):

@@ -42,18 +42,29 @@ def house() -> Iterator[House]:
     shutil.rmtree(home, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def states() -> Iterator[States]:
-    """A web server alone, of data with a grid in every state."""
+def _made(name: str, module: str, **fields: str) -> Iterator[States]:
+    """A web server alone, of data that this module makes up."""
     if not Path(EXECUTABLE).exists():
         pytest.skip(f"no {EXECUTABLE} here: apt install chromium")
-    home = Path(tempfile.mkdtemp(prefix="headroom-states-"))
-    env = {**os.environ, **SMALL, "HEADROOM_VAR": str(home), "HEADROOM_PLAIN_STATIC": "0"}
-    subprocess.run([sys.executable, "-m", "scripts.big_house"], cwd=ROOT, env=env, check=True)
+    home = Path(tempfile.mkdtemp(prefix=f"headroom-{name}-"))
+    env = {**os.environ, **fields, "HEADROOM_VAR": str(home), "HEADROOM_PLAIN_STATIC": "0"}
+    subprocess.run([sys.executable, "-m", module], cwd=ROOT, env=env, check=True)
     with Stack(home, free_port(), {"HEADROOM_PLAIN_STATIC": "0"}) as stack:
         stack.start_web()
         yield States(stack.base_url, read_passwords(home / "demo-accounts.txt"), json.loads((home / PAGES).read_text()))
     shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def states() -> Iterator[States]:
+    """Of data with a grid in every state."""
+    yield from _made("states", "scripts.big_house", **SMALL)
+
+
+@pytest.fixture(scope="session")
+def office() -> Iterator[States]:
+    """Of hosts with GPUs, whose readings fill what stays empty elsewhere."""
+    yield from _made("office", "scripts.office")
 
 
 @pytest.fixture(scope="session")

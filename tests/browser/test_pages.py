@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from scripts.big_house import NEWCOMER
-from scripts.page_kinds import NOBODY, expected, linked, of_states
+from scripts.page_kinds import NOBODY, expected, linked, of_office, of_states
 from tests.browser.house import States
 from tests.browser.person import People, Person
 
@@ -54,6 +54,16 @@ def test_every_page_is_quiet_fits_and_is_accessible_in_every_state(
         opened(one, path)
         one.look_every_way()
     assert visitors.faults() == [], "\n".join(visitors.faults())
+
+
+def test_the_pages_of_hosts_with_gpus_are_quiet_fit_and_are_accessible(office: States, chromium) -> None:
+    people = People(chromium, office.origin, office.passwords)
+    one = people("operator")
+    for path in of_office(office.numbers)["operator"]:
+        opened(one, path)
+        one.look_every_way()
+    assert people.faults() == [], "\n".join(people.faults())
+    people.close()
 
 
 @pytest.mark.parametrize("account", ACCOUNTS, ids=[name or "nobody" for name in ACCOUNTS])

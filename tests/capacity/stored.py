@@ -51,19 +51,22 @@ def measure(
     *,
     settings: Sequence[int] | None = None,
     content: Callable[[Cell], bytes] | None = None,
+    begun: datetime = STARTED,
+    each_s: float = 40,
+    most: int | None = None,
 ) -> Grid:
-    """Fills the cells of these settings (all by default) and ends the grid where none is left; `content` gives each its
-    evidence."""
-    for cell in grid.cells.all():
+    """Fills the cells of these settings (all by default), at most so many, and ends the grid where none is left; `content`
+    gives each its evidence, `begun` and `each_s` say when they ran."""
+    for cell in grid.cells.all()[:most]:
         if settings is not None and cell.setting not in settings:
             continue
-        started = STARTED + timedelta(seconds=40 * cell.position)
+        started = begun + timedelta(seconds=each_s * cell.position)
         grid.cells.filter(pk=cell.pk).update(
             status="measured",
             summary=plain(of(cell)),
             attempt=1,
             started_at=started,
-            finished_at=started + timedelta(seconds=36),
+            finished_at=started + timedelta(seconds=0.9 * each_s),
         )
         if leave := grid.authorizations.first():
             Attempt.objects.create(cell_id=cell.pk, number=1, authorization=leave, worker="w", started_at=started)
@@ -81,6 +84,6 @@ def measure(
         if parquet:
             EvidenceChunk.objects.create(evidence=kept, number=0, content=parquet)
     left = grid.cells.exclude(status="measured").exists()
-    Grid.objects.filter(pk=grid.pk).update(status="running" if left else "measured", started_at=STARTED)
+    Grid.objects.filter(pk=grid.pk).update(status="running" if left else "measured", started_at=begun)
     grid.refresh_from_db()
     return grid

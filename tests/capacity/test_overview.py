@@ -14,10 +14,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchmarks import tasks
-from benchmarks.models import Cell, Grid, HardwareProbe, Role, Runtime
+from benchmarks.models import Cell, Grid, Hardware, HardwareProbe, Role, Runtime
 from capacity import approvals
 from capacity.models import Statement
-from capacity.standing import standing
+from capacity.standing import Change, standing
 from capacity.statement.keys import make_keyset
 from tests.capacity.stored import measure
 from tests.capacity.synthetic import limits
@@ -92,8 +92,11 @@ def test_a_driver_that_changed_after_the_approval_is_told_with_both_values() -> 
     office.approved()
     assert standing(office.team.pk)[0].changed == ()
     _read(office.grid, card | {"driver": "575.57"})
-    assert standing(office.team.pk)[0].changed == ("GPU driver was 570.124 and is 575.57.",)
-    assert "GPU driver was 570.124 and is 575.57. The approval rests on what was there before." in page(office.operator)
+    assert standing(office.team.pk)[0].changed == (Change("GPU driver", "GPU driver was 570.124 and is 575.57."),)
+    html = page(office.operator)
+    assert f"GPU driver changed on {office.grid.hardware.name} after {office.grid.name} was approved" in html
+    assert "GPU driver was 570.124 and is 575.57. The approval rests on what was there before." in html
+    assert '<span class="hr-t-warn">GPU driver changed</span>' in html
 
 
 def test_what_the_later_reading_could_not_say_is_no_change() -> None:
@@ -114,7 +117,7 @@ def test_a_newer_registration_of_the_runtime_is_a_change() -> None:
         endpoint=old.endpoint, model_name="another", digest="1" * 64,
     )  # fmt: skip
     assert standing(office.team.pk)[0].changed == (
-        "Simulated runtime is registered as version 2; version 1 was measured.",
+        Change("The registration", "Simulated runtime is registered as version 2; version 1 was measured."),
     )
 
 
@@ -171,6 +174,35 @@ def test_a_newer_approval_of_the_same_service_takes_the_place_of_the_older() -> 
     office.grid = measure(later)
     newest = office.approved()
     assert [one.choice.pk for one in standing(office.team.pk)] == [newest.pk]
+
+
+def test_a_result_that_decides_nothing_is_told_until_a_later_one_of_the_service_is_decided() -> None:
+    office = Office()
+    words = f"Grid {office.grid.pk}, {office.grid.name} is measured, nothing is proposed yet"
+    assert words in page(office.operator)
+    later = again(office)
+    office.authorize(later, office.owner)
+    office.grid = measure(later)
+    assert words in page(office.operator)
+    office.proposed()
+    assert words not in page(office.operator)
+
+
+def test_a_host_that_runs_says_which_cell_and_how_warm_it_is() -> None:
+    office = Office()
+    grid = office.drawn()
+    Grid.objects.filter(pk=grid.pk).update(status=Grid.Status.RUNNING)
+    Hardware.objects.filter(pk=grid.hardware_id).update(worker_seen_at=timezone.now())
+    first, second = grid.cells.filter(probe="").order_by("position")[:2]
+    grid.cells.filter(pk=first.pk).update(status=Cell.Status.NOT_RUN)
+    readings = {"readings": {"gpu_temperature_c": 70.6}}
+    grid.cells.filter(pk=second.pk).update(status=Cell.Status.RUNNING, progress=readings)
+    html = page(office.operator)
+    row = html[html.index('id="h-hosts"') :].partition("</section>")[0]
+    assert f"Runs grid {grid.pk}, cell 2 of {grid.cells.filter(probe='').count()}." in row
+    assert "71&nbsp;°C" in row
+    grid.cells.filter(pk=second.pk).update(progress={})
+    assert "°C" not in page(office.operator).partition('id="h-hosts"')[2].partition("</section>")[0]
 
 
 def test_a_new_team_is_led_from_the_host_to_the_first_grid() -> None:

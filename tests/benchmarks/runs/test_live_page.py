@@ -201,7 +201,7 @@ def test_the_events_tell_people_and_cells_newest_first(runtime):
     record(claim(grid), summary(ok=98, failed=2, p95_s=0.5))
     runs.pause(grid=grid, by=grid.drawn_by)
     texts = [one.text for one in live_events.of_grid(grid, list(grid.cells.order_by("position")))]
-    assert texts[0] == f"{grid.drawn_by.username} paused"
+    assert texts[0] == f"{grid.drawn_by.username} paused the grid"
     assert "1 offered, short: measured, p95 0.50 s, 2 of 100 failed" in texts
     assert not any("recorded measured cell" in text for text in texts)
 
