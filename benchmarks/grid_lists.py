@@ -24,7 +24,7 @@ from benchmarks.models import Authorization, Conditions, Grid, Hardware, PowerSo
 from benchmarks.permits import in_force
 from benchmarks.queries import grids_of
 from benchmarks.records.spreadsheet import Value
-from benchmarks.templatetags.headroom import f0, gib, glyph, missing, pill, when
+from benchmarks.templatetags.headroom import NOTHING, f0, gib, glyph, missing, pill, when
 
 LEAVE_STATES = (
     ("live", gettext_lazy("In force")),
@@ -57,7 +57,7 @@ class GridTable(ListTable):
     )
     vram = Col(gettext_lazy("Peak VRAM"), order_by=("figures__vram_peak_bytes",), num=True)
     host_memory = Col(gettext_lazy("Peak host memory"), order_by=("figures__host_memory_peak_bytes",), num=True)
-    conditions = Col(gettext_lazy("Power, room"), orderable=False)
+    conditions = Col(gettext_lazy("Host, power, room"), orderable=False)
     host = Col(gettext_lazy("Host"), accessor="hardware__slug")
     workload = Col(gettext_lazy("Workload"), accessor="workload__slug")
     mode = Col(gettext_lazy("Loaded by"))
@@ -115,7 +115,8 @@ class GridTable(ListTable):
         return part("benchmarks/parts/ratio.html", ratio=line.worst_ratio, measured=line.measured)
 
     def render_vram(self, record: Grid) -> object:
-        return _size(self.lines[record.pk].vram_peak_bytes)
+        line = self.lines[record.pk]
+        return _size(line.vram_peak_bytes) if line.measured else NOTHING
 
     def render_host_memory(self, record: Grid) -> object:
         return _size(self.lines[record.pk].host_memory_peak_bytes)
@@ -125,11 +126,14 @@ class GridTable(ListTable):
         return format_html('<span class="hr-muted hr-nowrap" title="{}">{}</span>', when(value), when(told.date()))
 
     def render_conditions(self, record: Grid) -> SafeString:
-        room = self.lines[record.pk].conditions
+        room, host = (
+            self.lines[record.pk].conditions,
+            format_html('<span class="hr-nowrap">{}</span>', record.hardware.name),
+        )
         if room is None:
-            return format_html('<span class="hr-muted">{}</span>', missing(None))
+            return two(host, _("conditions not recorded"))
         warmth = _("temperature not recorded") if room.ambient_c is None else f"{f0(room.ambient_c)}\u00a0°C"
-        return format_html('<span class="hr-muted hr-nowrap">{}, {}</span>', room.get_power_source_display(), warmth)
+        return two(host, format_html('<span class="hr-nowrap">{}, {}</span>', room.get_power_source_display(), warmth))
 
     def render_host(self, record: Grid) -> SafeString:
         return link(record.hardware, record.hardware.slug)

@@ -35,6 +35,8 @@ class Grid(models.Model):
 
     OPEN = (Status.AUTHORIZED, Status.RUNNING)
     """States in which cells are run."""
+    OVER = (Status.MEASURED, Status.STOPPED)
+    """States after that, in which a setting may be proposed."""
 
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="+")
     name = models.CharField(max_length=120)

@@ -34,6 +34,7 @@ from django_tables2.rows import BoundRow
 from benchmarks.records.spreadsheet import Value, escaped
 from benchmarks.templatetags.headroom import missing, when
 
+FILTERS_IN_SIGHT = 5
 PER_PAGE = 25
 CHUNK = 200
 FORMATS = ("csv", "json")
@@ -185,6 +186,19 @@ class Listing:
     def query(self) -> str:
         """The address without page and format, for links that go on from here."""
         return self.kept.urlencode()
+
+    @property
+    def first_filters(self) -> list[forms.BoundField]:
+        """Those in sight; a row of more would be a row of slits."""
+        return list(self.form)[:FILTERS_IN_SIGHT] if len(self.form.fields) > FILTERS_IN_SIGHT + 1 else list(self.form)
+
+    @property
+    def more_filters(self) -> list[forms.BoundField]:
+        return list(self.form)[len(self.first_filters) :]
+
+    @property
+    def more_chosen(self) -> bool:
+        return any(self.form.data.get(field.html_name) for field in self.more_filters)
 
     def beside(self, *names: str) -> list[tuple[str, str]]:
         """What a form carries along of the address: all but the named, which it has fields for."""

@@ -45,8 +45,9 @@ def _of_cells(grid: Grid, cells: Sequence[Cell]) -> Iterator[Happened]:
     for cell in cells:
         if cell.status not in _SHOWN or cell.started_at is None:
             continue
-        yield Happened(cell.started_at, _("%(cell)s: started") % {"cell": _name(grid, cell)})
-        if cell.finished_at is not None:
+        if cell.finished_at is None:
+            yield Happened(cell.started_at, _("%(cell)s: started") % {"cell": _name(grid, cell)})
+        else:
             yield Happened(cell.finished_at, f"{_name(grid, cell)}: {_ended(cell)}", _kind(cell))
 
 
@@ -83,4 +84,4 @@ def _ended(cell: Cell) -> str:
 
 
 def _kind(cell: Cell) -> str:
-    return "ok" if cell.status == Cell.Status.MEASURED else "bad"
+    return "" if cell.status == Cell.Status.MEASURED else "bad"

@@ -1,11 +1,12 @@
 """The host over a grid so far: a few aligned rows of what was read in each cell, each with its limit. Computed from rows.
 
-Only summaries are read, never raw samples: of each cell the lowest, the mean and the highest reading of its window.
+Only summaries are read, never raw samples: of each cell the lowest, the mean and the highest reading of its window; of the
+running one what its worker said last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -82,91 +83,118 @@ _ROWS = (
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """`minutes` is the length of the shared axis; `cells` how many it has."""
+    """`minutes` is the length of the shared axis; `cells` how many have ended, `running` whether one more runs."""
 
     rows: tuple[Row, ...]
     bands: tuple[Band, ...]
     minutes: float
     cells: int
+    running: bool
     width: float = WIDTH
     height: float = HEIGHT
 
 
-def rows_of(grid: Grid, cells: Sequence[Cell]) -> Host | None:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What one cell says of one row."""
+
+    cell: Cell
+    low: float
+    mean: float
+    peak: float
+
+
+def rows_of(grid: Grid, cells: Sequence[Cell], now: datetime) -> Host | None:
     """None before a cell with readings has ended."""
-    found = [
-        (c, s) for c in cells if c.started_at and c.finished_at and not c.probe and (s := c.read_summary) is not None
-    ]
+    plain = [c for c in cells if c.started_at and not c.probe]
+    found = [(c, s) for c in plain if c.finished_at and (s := c.read_summary) is not None]
     if not found:
         return None
-    start = min(c.started_at for c, _s in found if c.started_at)
-    whole_s = max((c.finished_at - start).total_seconds() for c, _s in found if c.finished_at) or 1.0
+    running = next((c for c in plain if c.status == Cell.Status.RUNNING), None)
+    shown = [c for c, _s in found] + ([running] if running else [])
+    start = min(c.started_at for c in shown if c.started_at)
+    axis = _Axis(start, now, max((_end(c, now) - start).total_seconds() for c in shown) or 1.0)
     limits = _limits(grid, [s for _c, s in found], cells)
-    rows = tuple(_row(wanted, found, start, whole_s, limits.get(wanted.name)) for wanted in _ROWS)
-    bands = tuple(_bands([c for c, _s in found], start, whole_s))
-    return Host(rows=rows, bands=bands, minutes=whole_s / 60, cells=len(found))
+    rows = tuple(_row(wanted, found, running, axis, limits.get(wanted.name)) for wanted in _ROWS)
+    return Host(
+        rows=rows,
+        bands=tuple(_bands(shown, axis)),
+        minutes=axis.whole_s / 60,
+        cells=len(found),
+        running=running is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    start: datetime
+    now: datetime
+    whole_s: float
+
+    def span(self, cell: Cell) -> tuple[float, float]:
+        """From where to where a cell stands, in the drawing's own units."""
+        assert cell.started_at is not None
+        seconds = (cell.started_at - self.start).total_seconds(), (_end(cell, self.now) - self.start).total_seconds()
+        return WIDTH * seconds[0] / self.whole_s, WIDTH * seconds[1] / self.whole_s
+
+
+def _end(cell: Cell, now: datetime) -> datetime:
+    return cell.finished_at or now
 
 
 def _row(
-    wanted: _Wanted, found: Sequence[tuple[Cell, CellSummary]], start: datetime, whole_s: float, limit: float | None
+    wanted: _Wanted, found: Sequence[tuple[Cell, CellSummary]], running: Cell | None, axis: _Axis, limit: float | None
 ) -> Row:
-    read = [(c, g) for c, s in found if (g := s.gauge(wanted.name)) is not None]
+    read = [_Read(c, g.low, g.mean, g.peak) for c, s in found if (g := s.gauge(wanted.name)) is not None]
+    last = _read(running).get(wanted.name) if running else None
+    if running and isinstance(last, int | float):
+        read.append(_Read(running, last, last, last))
     title = str(wanted.title)
     if not read:
         why = next((s.not_reported[wanted.name] for _c, s in found if wanted.name in s.not_reported), "")
         return Row(title, wanted.unit, "", (), None, "", "", why or _("no cell so far has a reading"))
-    highest = max(g.peak for _c, g in read)
+    highest = max(one.peak for one in read)
     top = max(highest, limit or 0.0) * 1.08 or 1.0
 
     def y(value: float) -> float:
         return round(HEIGHT * (1 - min(value, top) / top), 1)
 
-    boxes = []
-    for cell, gauge in read:
-        begun, ended = _span(cell, start)
-        words = (
-            f"{cell.stage}, {cell.class_name}: {_said(gauge.low, wanted)} – {_said(gauge.peak, wanted)} {wanted.unit}"
-        )
-        height = max(1.5, y(gauge.low) - y(gauge.peak))
-        boxes.append(
-            Box(
-                x=round(WIDTH * begun / whole_s, 1),
-                width=round(max(1.5, WIDTH * (ended - begun) / whole_s - 1), 1),
-                y=y(gauge.peak),
-                height=round(height, 1),
-                mean_y=y(gauge.mean),
-                words=words,
-            )
-        )
     return Row(
         title=title,
         unit=wanted.unit,
         top=_said(top, wanted),
-        boxes=tuple(boxes),
+        boxes=tuple(_box(one, wanted, axis, y) for one in read),
         limit_y=y(limit) if limit else None,
         limit_words=_("limit %(n)s %(unit)s") % {"n": _said(limit, wanted), "unit": wanted.unit} if limit else "",
         highest=_("highest %(n)s %(unit)s") % {"n": _said(highest, wanted), "unit": wanted.unit},
     )
 
 
-def _bands(cells: Sequence[Cell], start: datetime, whole_s: float) -> Iterator[Band]:
+def _box(one: _Read, wanted: _Wanted, axis: _Axis, y: Callable[[float], float]) -> Box:
+    begun, ended = axis.span(one.cell)
+    told = _said(one.peak, wanted) if one.low == one.peak else f"{_said(one.low, wanted)} – {_said(one.peak, wanted)}"
+    return Box(
+        x=round(begun, 1),
+        width=round(max(1.5, ended - begun - 1), 1),
+        y=y(one.peak),
+        height=round(max(1.5, y(one.low) - y(one.peak)), 1),
+        mean_y=y(one.mean),
+        words=f"{one.cell.stage}, {one.cell.class_name}: {told} {wanted.unit}",
+    )
+
+
+def _bands(cells: Sequence[Cell], axis: _Axis) -> Iterator[Band]:
     """Cells of one setting after each other are a stage."""
     for number, (_setting, found) in enumerate(groupby(cells, key=lambda cell: cell.setting)):
         stage = list(found)
-        begun, ended = _span(stage[0], start)[0], _span(stage[-1], start)[1]
+        begun, ended = axis.span(stage[0])[0], axis.span(stage[-1])[1]
         yield Band(
-            x=round(WIDTH * begun / whole_s, 1),
-            width=round(WIDTH * (ended - begun) / whole_s, 1),
-            middle=round(50 * (begun + ended) / whole_s, 1),
+            x=round(begun, 1),
+            width=round(ended - begun, 1),
+            middle=round(50 * (begun + ended) / WIDTH, 1),
             words=stage[0].stage,
             shaded=number % 2 == 0,
         )
-
-
-def _span(cell: Cell, start: datetime) -> tuple[float, float]:
-    assert cell.started_at is not None
-    assert cell.finished_at is not None
-    return (cell.started_at - start).total_seconds(), (cell.finished_at - start).total_seconds()
 
 
 def _limits(grid: Grid, summaries: Sequence[CellSummary], cells: Sequence[Cell]) -> dict[str, float]:

@@ -31,12 +31,13 @@ SILENT_AFTER = timedelta(seconds=15)
 
 @dataclass(frozen=True, slots=True)
 class StageCell:
-    """One square of the stage table. `kind`: done, now, wait (also: held back by a gate) or bad."""
+    """One square of the stage table. `kind`: done, now, wait (also: held back by a gate) or bad; `ratio` its worst."""
 
     kind: str
     text: str
     note: str = ""
     share: float | None = None
+    ratio: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def _next_cell(grid: Grid, cells: Sequence[Cell]) -> str:
         }  # fmt: skip
     higher = next((c for c in waiting if not c.probe and c.setting > running.setting), None)
     if following.setting == running.setting:
-        said = _("Next: %(name)s requests, %(at)s.") % {"at": following.stage, "name": following.class_name}
+        said = _("%(name)s requests, %(at)s.") % {"at": following.stage, "name": following.class_name.capitalize()}
         return f"{said} {_gate_words(grid, higher)}" if higher and grid.mode != Mode.SEARCH else said
     return _gate_words(grid, following)
 
@@ -150,7 +151,8 @@ def _gate_words(grid: Grid, following: Cell) -> str:
         "vram": per_cent(limits.max_vram_share), "temp": f"{limits.max_temperature_c:g}",
     }  # fmt: skip
     foreseen = "" if grid.simulated else refusal(following)
-    return f"{words} {_('It will be held back: %(why)s') % {'why': foreseen}}" if foreseen else words
+    held = _("%(at)s will be held back: %(why)s") % {"at": following.stage, "why": foreseen}
+    return f"{held} {words}" if foreseen else words
 
 
 def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
@@ -170,12 +172,13 @@ def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
         if bool(cell.probe) or is_streamed(grid)
         else _not_streamed(),
         LiveValue(
-            _("In flight"), _number(now.get("in_flight")), _plain(now.get("in_flight")), "", float(most), most * 1.2,
-            _queued(now), _("at most %(n)s") % {"n": most} if waves else _("offered %(n)s") % {"n": most},
+            _("In flight"), _number(now.get("in_flight")), _plain(now.get("in_flight")),
+            _("at most %(n)s") % {"n": most} if waves else _("of %(n)s offered") % {"n": most},
+            float(most) if waves else None, most * 1.2, _queued(now), "",
         ),
         LiveValue(
             _("Failed"), share, _plain(failed), _("of %(n)s") % {"n": _plain(sent)} if sent is not None else "",
-            guard.max_error_share, 0.1, "",
+            guard.max_error_share, (guard.max_error_share or 0.08) * 1.2, "",
             _("stop at %(share)s") % {"share": per_cent(guard.max_error_share)} if guard.max_error_share else "",
         ),
         _bytes(_("VRAM"), read.get("vram_used_bytes"), vram, limits.max_vram_share, _("no GPU reading")),
@@ -251,7 +254,10 @@ def _stage_cell(grid: Grid, limits: GridLimits, follows: Cell | None, repeats: S
     ratio = worst_ratio(limits, worst)
     stopped = next((c.reason for c in repeats if c.status == Cell.Status.STOPPED), "")
     over = ratio is not None and ratio > 1
-    return StageCell("bad" if stopped or over else "done", p95_words(worst), stopped or _ratio_words(ratio))
+    kind = "bad" if stopped or over else "done"
+    if stopped or ratio is None or math.isinf(ratio):
+        return StageCell(kind, p95_words(worst), stopped or (_("over the objective") if ratio else ""))
+    return StageCell(kind, p95_words(worst), ratio=f"{ratio:.2f}")
 
 
 def _waits(grid: Grid, follows: Cell | None, repeats: Sequence[Cell]) -> str:
@@ -271,12 +277,6 @@ def p95_words(summary: CellSummary) -> str:
     return _("p95 among failures") if math.isinf(worst) else f"{worst:.2f} s"
 
 
-def _ratio_words(ratio: float | None) -> str:
-    if ratio is None:
-        return ""
-    return _("over the objective") if math.isinf(ratio) else _("%(ratio).2f of the objective") % {"ratio": ratio}
-
-
 def _stage_state(cells: Sequence[Cell]) -> str:
     if any(c.status == Cell.Status.RUNNING for c in cells):
         return "running"
@@ -288,8 +288,8 @@ def _stage_state(cells: Sequence[Cell]) -> str:
 def _objective_words(limits: ClassLimits | None) -> str:
     if limits is None:
         return ""
-    parts = [("", limits.e2e_s), ("TTFT ", limits.ttft_s), ("TPOT ", limits.tpot_s)]
-    return ", ".join(f"{name}{value:g} s" for name, value in parts if value is not None)
+    parts = [("", limits.e2e_s), ("TTFT\u00a0", limits.ttft_s), ("TPOT\u00a0", limits.tpot_s)]
+    return ", ".join(f"{name}{value:g}\u00a0s" for name, value in parts if value is not None)
 
 
 def _loosest(limits: GridLimits) -> ClassLimits:
@@ -349,7 +349,7 @@ def _plain_limit(title: str, value: object, unit: str, limit: float | None) -> L
 
 def _queued(now: dict[str, object]) -> str:
     waiting = _number(now.get("waiting"))
-    return _("%(n)d waiting in the runtime") % {"n": waiting} if waiting is not None else ""
+    return _("%(n)d waiting") % {"n": waiting} if waiting is not None else ""
 
 
 def _n(value: object) -> str:

@@ -121,7 +121,7 @@ def _now(grid: Grid, every: list[Cell]) -> dict[str, object]:
 def _past(grid: Grid, every: list[Cell]) -> dict[str, object]:
     return {
         "events": live_events.of_grid(grid, every),
-        "host": live_host.rows_of(grid, every),
+        "host": live_host.rows_of(grid, every, timezone.now()),
         "interrupted": [c for c in every if c.attempt > 1 and c.status != Cell.Status.MEASURED],
     }
 

@@ -38,8 +38,6 @@ NOT_COMPLETE = "This result is graded not complete, and no key signs that: not e
 NUMBER_TRIES = 5
 """How often a number is taken anew when another signer was quicker."""
 
-PROPOSABLE = (Grid.Status.MEASURED, Grid.Status.STOPPED)
-
 
 class Refused(ValueError):
     """The decision cannot be taken; the message says why and what to do."""
@@ -57,7 +55,7 @@ class Waiver:
 def propose(*, grid: Grid, setting: int | None, reason: str, by: AbstractBaseUser) -> Choice:
     """Proposes one safe setting of a measured grid; None proposes that no setting of it is safe."""
     result = result_of(grid)
-    if grid.status not in PROPOSABLE:
+    if grid.status not in Grid.OVER:
         raise Refused("This grid is not finished yet. Wait until it is measured, or stop it.")
     row = _proposable(result, setting)
     objective = Objective.objects.filter(team=grid.team, digest=grid.objective_digest).first()

@@ -10,6 +10,7 @@ from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from benchmarks.access import OPERATE, RUN, SIGN, Person
 from benchmarks.facts import is_fresh
@@ -59,40 +60,57 @@ def _again(who: Person, grid: Grid) -> tuple[str, str]:
     return _("See the result"), grid.get_absolute_url()
 
 
-def _changed(who: Person, stands: Iterable[Standing]) -> Iterable[Attention]:
+def _changed(who: Person, stands: Sequence[Standing]) -> Iterable[Attention]:
+    """One line for each change of a host, however many approvals rest on what was there before."""
+    found: dict[tuple[int, tuple[str, ...]], list[Standing]] = {}
     for one in stands:
-        if not one.changed:
-            continue
-        grid = one.choice.grid
-        action, url = _again(who, grid)
-        told = " ".join(change.sentence for change in one.changed)
+        if one.changed:
+            key = one.choice.grid.hardware_id, tuple(change.sentence for change in one.changed)
+            found.setdefault(key, []).append(one)
+    for (_host, sentences), alike in found.items():
+        first = alike[0]
+        action, url = _again(who, first.choice.grid)
+        if len(alike) > 1:
+            action, url = _("See the approvals"), reverse("choice-list")
+        names = ", ".join(one.choice.grid.name for one in alike)
+        rests = ngettext(
+            "The approval of %(names)s rests on what was there before.",
+            "The approvals of %(names)s rest on what was there before.", len(alike),
+        ) % {"names": names}  # fmt: skip
+        retests = first.retest if len(alike) == 1 else _retests(alike)
         yield Attention(
             rank=BROKEN, icon="triangle-alert", kind="warn",
-            title=_("%(what)s changed on %(host)s after %(name)s was approved") % {
-                "what": one.changed_words, "host": grid.hardware.name, "name": grid.name,
-            },
-            consequence=f"{told} {_('The approval rests on what was there before.')} {one.retest}",
-            action=action, url=url,
+            title=_("%(what)s changed on %(host)s") % {"what": first.changed_words, "host": first.choice.grid.hardware.name},
+            consequence=" ".join([*sentences, rests, *_ends(alike), retests]), action=action, url=url,
         )  # fmt: skip
+
+
+def _retests(alike: Sequence[Standing]) -> str:
+    minutes = sum(one.retest_minutes for one in alike)
+    return _("The re-tests take about %(n)d minutes together.") % {"n": minutes}
+
+
+def _ends(alike: Sequence[Standing]) -> Iterable[str]:
+    """Statements among them that end soon by themselves."""
+    for one in alike:
+        if one.ends_soon:
+            yield _("The statement about %(name)s ends %(left)s.") % {"name": one.choice.grid.name, "left": one.left}
 
 
 def _ending(who: Person, stands: Iterable[Standing]) -> Iterable[Attention]:
     """Statements that ended or end soon."""
     for one in stands:
-        if one.statement is None or not (one.ended or one.ends_soon):
+        if one.statement is None or not (one.ended or one.ends_soon) or (one.changed and not one.ended):
             continue
         told = {"number": one.statement.number, "until": when(one.statement.valid_until), "left": one.left}
         about = {"name": one.choice.grid.name}
         action, url = _again(who, one.choice.grid)
-        title = _("%(number)s has ended") % told if one.ended else _("%(number)s ends %(left)s") % told
-        consequence = (
-            _("Nothing in force says what %(name)s carries: it was valid until ") % about
-            if one.ended
-            else _("After that nothing in force says what %(name)s carries: it is valid until ") % about
-        )
+        ended, soon = _("The statement about %(name)s has ended"), _("The statement about %(name)s ends %(left)s")
+        title = (ended if one.ended else soon) % (told | about)
+        said = _("%(number)s was valid until %(until)s.") if one.ended else _("%(number)s is valid until %(until)s.")
         yield Attention(
             rank=BROKEN, icon="hourglass", kind="bad" if one.ended else "warn", title=title,
-            consequence=f"{consequence}{told['until']}. {one.retest}", action=action, url=url,
+            consequence=f"{said % told} {one.retest}", action=action, url=url,
         )  # fmt: skip
 
 
@@ -173,7 +191,7 @@ def _to_authorize(who: Person) -> Iterable[Attention]:
             rank=YOURS if yours else OTHERS, icon="key-round", kind="info",
             title=_("%(grid)s waits for your authorisation") % told if yours else _("%(grid)s waits for authorisation") % told,
             consequence=_(
-                "%(who)s asks to load %(host)s. Nothing is sent there until its owner authorises exactly this plan."
+                "Drawn by %(who)s for %(host)s. Nothing is sent there until its owner authorises exactly this plan."
             ) % told,
             action=_("Review") if yours else _("Look at the plan"),
             url=reverse("grid-authorize", args=[grid.pk]) if yours else grid.get_absolute_url(),

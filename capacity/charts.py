@@ -13,6 +13,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from capacity.assessment import rates
 from capacity.assessment.verdict import ClassRow, SettingRow, Verdict
 from capacity.chart_parts import (
     GHOST,
@@ -119,7 +120,7 @@ def trade_off_caption(result: Result) -> str:
     counts = ", ".join(f"{row.n} at {row.setting}" for row in verdict.rows if row.n)
     absent = [str(row.setting) for row in verdict.rows if row not in drawable(verdict)]
     text = f"n = {counts} in flight. " if counts else ""
-    text += verdict.rate_words
+    text += rates.SUCCESS
     text += " Whiskers are two-sided 95 % bounds; hollow marks and hatched bars are indicative."
     if absent:
         text += (
@@ -183,8 +184,8 @@ def _bars(figure: Any, rows: Sequence[SettingRow], colour: str) -> None:
     figure.add_bar(
         orientation="h", xaxis="x2", yaxis="y2", width=0.5,
         y=[str(row.setting) for row in rows], x=[round(size, 4) for size in sizes],
-        text=[f"{size:.1f}" if size >= 10 else f"{size:.2f}" for size in sizes], textposition="inside",
-        insidetextanchor="start", textangle=0, constraintext="none", textfont={"size": 12, "color": "var(--surface)"},
+        text=[f"{size:.1f}" if size >= 10 else f"{size:.2f}" for size in sizes], textposition="outside",
+        textangle=0, constraintext="none", cliponaxis=False, textfont={"size": 12, "color": "var(--text)"},
         marker={"color": colour, "pattern": {"shape": ["/" if row.indicative else "" for row in rows], **HATCH}},
         customdata=[[row.memory.words] for row in rows],
         hovertemplate="<b>%{y} in flight</b><br>%{customdata[0]}: %{x:.2f} GiB<extra></extra>",
@@ -262,7 +263,7 @@ def _memory_limit(verdict: Verdict) -> float | None:
 
 def _memory_end(verdict: Verdict) -> float:
     peaks = [row.memory.peak_bytes / GIB for row in verdict.rows if row.memory.peak_bytes is not None]
-    return max([*peaks, _memory_limit(verdict) or 0.0], default=1.0) * 1.12 or 1.0
+    return max([*peaks, _memory_limit(verdict) or 0.0], default=1.0) * 1.24 or 1.0
 
 
 def _class_figure(points: list[tuple[int, ClassRow]], settings: list[str], result: Result) -> ClassFigure:

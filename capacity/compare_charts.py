@@ -27,8 +27,11 @@ def _columns() -> tuple[Column, ...]:
     )  # fmt: skip
 
 
-# letter, colour, dash, symbol, and where a point's number stands
-STYLES = (("A", "var(--k-long)", "5px,3px", "square", -15, 12), ("B", "var(--k-median)", "solid", "circle", 14, -10))
+# letter, colour, dash, symbol
+STYLES = (("A", "var(--k-long)", "5px,3px", "square"), ("B", "var(--k-median)", "solid", "circle"))
+Style = tuple[str, str, str, str]
+ABOVE, BELOW = (16, -14), (-16, 15)
+"""Where a point's number stands, px up and along: that of the faster side above its line, that of the slower one below."""
 
 
 def frontiers(found: Comparison) -> Chart | None:
@@ -39,9 +42,9 @@ def frontiers(found: Comparison) -> Chart | None:
     percentile = found.left.facts.limits.percentile
     figure = go.Figure()
     notes = [_objective_note(), axis_name(_("Good requests a minute"), left=-36)]
-    for style, rows in zip(STYLES, sides, strict=True):
+    for style, rows, place in zip(STYLES, sides, _places(*sides), strict=True):
         _add(figure, style, rows)
-        notes += [_number(style, row) for row in rows]
+        notes += [_number(style[1], row, place) for row in rows]
     right = max(
         [1.25, *((finite(row.worst.ratio_upper) or _ratio(row)) * 1.08 for side in sides for row in side if row.worst)]
     )
@@ -67,8 +70,8 @@ def _ratio(row: SettingRow) -> float:
     return row.worst.ratio
 
 
-def _add(figure: Any, style: tuple[str, str, str, str, int, int], rows: Sequence[SettingRow]) -> None:
-    letter, colour, dash, symbol = style[:4]
+def _add(figure: Any, style: Style, rows: Sequence[SettingRow]) -> None:
+    letter, colour, dash, symbol = style
     figure.add_scatter(
         x=[_ratio(row) for row in rows], y=[row.good.value for row in rows], mode="lines+markers", name=letter,
         line={"color": colour, "width": 2, "dash": dash},
@@ -85,8 +88,15 @@ def _add(figure: Any, style: tuple[str, str, str, str, int, int], rows: Sequence
     )  # fmt: skip
 
 
-def _number(style: tuple[str, str, str, str, int, int], row: SettingRow) -> dict[str, Any]:
-    colour, up, along = style[1], style[4], style[5]
+def _places(left: Sequence[SettingRow], right: Sequence[SettingRow]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """By the settings of both: numbers between the two lines would stand in each other's way."""
+    slower = {row.setting: _ratio(row) for row in left}
+    ahead = sum(_ratio(row) - slower[row.setting] for row in right if row.setting in slower)
+    return (ABOVE, BELOW) if ahead >= 0 else (BELOW, ABOVE)
+
+
+def _number(colour: str, row: SettingRow, place: tuple[int, int]) -> dict[str, Any]:
+    up, along = place
     return note(
         _ratio(row), row.good.value, str(row.setting), yshift=up, xshift=along, font={"size": 12, "color": colour}
     )

@@ -83,6 +83,14 @@ class Comparison:
         return not self.fields
 
     @property
+    def apart(self) -> list[Line]:
+        return [line for line in self.lines if line.differs]
+
+    @property
+    def alike_lines(self) -> list[Line]:
+        return [line for line in self.lines if not line.differs]
+
+    @property
     def sentence(self) -> str:
         return str(ALIKE if self.alike else UNLIKE)
 

@@ -25,6 +25,7 @@ from capacity.plan_ticks import Wish as Wish
 from capacity.plan_ticks import classes_of, ticks_of, vram_share
 
 BETWEEN_CELLS_S = 1.0
+_ORDER = ("bad", "warn", "info")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,15 @@ class Plan:
     past: Past | None = None
     by_past: bool = False
     memory: Memory | None = None
+
+    @property
+    def open_ticks(self) -> list[Tick]:
+        """What stands in the way, what may, and what is good to know, in that order."""
+        return sorted((tick for tick in self.ticks if tick.kind != "ok"), key=lambda tick: _ORDER.index(tick.kind))
+
+    @property
+    def passed_ticks(self) -> list[Tick]:
+        return [tick for tick in self.ticks if tick.kind == "ok"]
 
     @property
     def minutes(self) -> float | None:

@@ -22,7 +22,7 @@ from benchmarks.listing import Col, ListFilter, ListTable, When, choice, day, li
 from benchmarks.models import Grid, Hardware
 from benchmarks.queries import grids_of
 from benchmarks.registry_lists import VersionFilter
-from benchmarks.templatetags.headroom import f0, f1, f2, missing, pct, pill, seconds, when
+from benchmarks.templatetags.headroom import NOTHING, f0, f1, f2, missing, pct, pill, seconds, when
 from capacity.assessment.verdict import Grade
 from capacity.models import Choice, Objective, Statement
 
@@ -34,8 +34,6 @@ UNSHOWN = (
 """Large columns that no line of the list needs."""
 BEYOND = 1e300
 """The worst p95 falls among failed requests: sorted after every other; not every database takes an infinity."""
-NOTHING = SafeString('<span class="hr-muted">–</span>')
-"""Where the grade beside it says why."""
 UNPROPOSED = ("none", gettext_lazy("Not proposed yet"))
 STANDING = (
     ("valid", gettext_lazy("Valid")),
@@ -110,15 +108,18 @@ class JudgedGridTable(GridTable):
 
     def render_ratio(self, record: Any) -> SafeString:
         """That at the setting which was decided, above the worst of all."""
-        said = super().render_ratio(record)
-        if self.lines[record.pk].worst_ratio is None:
+        said, line = super().render_ratio(record), self.lines[record.pk]
+        if not line.measured:
+            return NOTHING
+        if line.worst_ratio is None:
             return format_html('<span class="hr-muted">{}</span>', said)
-        worst = _("worst %(ratio)s") % {"ratio": said}
-        return two(worst) if record.ratio_there is None else two(f2(record.ratio_there), worst)
+        return two(
+            NOTHING if record.ratio_there is None else f2(record.ratio_there), _("worst %(ratio)s") % {"ratio": said}
+        )
 
     def render_setting(self, record: Any) -> SafeString:
         if record.choice_id is None:
-            return NOTHING
+            return two(NOTHING, _("not proposed")) if record.status in Grid.OVER else NOTHING
         words = _setting(record.setting)
         href = reverse("choice-detail", args=[record.choice_id])
         return two(
@@ -134,7 +135,7 @@ class JudgedGridTable(GridTable):
 
 class JudgedGridFilter(GridFilter):
     band = choice(gettext_lazy("Grade"), method="with_band", choices=(*GRADES, UNPROPOSED))
-    field_order = ("q", "host", "workload", "band", "status", "mode", "power", "since")
+    field_order = ("q", "host", "workload", "status", "since", "band", "mode", "power")
 
     def with_band(self, rows: QuerySet[Any], _name: str, value: str) -> QuerySet[Any]:
         return rows.filter(grade=None) if value == "none" else rows.filter(grade=value)

@@ -218,8 +218,8 @@ def _from_grid(grid: Grid, who: Person) -> dict[str, Any]:
         "setting_values": usual,
         "other_settings": ", ".join(str(s) for s in grid.setting_values if s not in offered),
         "repeats": grid.repeats,
-        "window_s": grid.window_s,
-        "warmup_s": grid.warmup_s,
+        "window_s": f"{grid.window_s:g}",
+        "warmup_s": f"{grid.warmup_s:g}",
         # Room is a place and stays; power and temperature are of the day and are asked again.
         "room": before.room if before else grid.hardware.place,
     }

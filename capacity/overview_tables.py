@@ -49,13 +49,15 @@ def _latest(line: GridLine, choice: Choice | None) -> LatestGrid:
     grid = line.grid
     if choice is not None:
         rate = choice.verdict.get("good_per_min")
-        detail = "" if rate is None else _("%(rate)s good a minute") % {"rate": f1(rate)}
+        detail = "" if rate is None else _("%(rate)s successful a minute") % {"rate": f1(rate)}
         setting = _("No safe setting") if choice.setting is None else _("%(n)d in flight") % {"n": choice.setting}
         return LatestGrid(line, setting, detail or choice.get_status_display(), choice.grade)
     if grid.status == Grid.Status.RUNNING:
         told = {"n": min(line.measured + 1, line.total), "total": line.total}
         return LatestGrid(line, _("Cell %(n)d of %(total)d") % told, "", "")
     counted = _("%(n)d of %(total)d cells") % {"n": line.measured, "total": line.total}
+    if grid.status == Grid.Status.STOPPED:
+        return LatestGrid(line, _("Ended early"), counted, "")
     if line.worst_ratio is not None and math.isinf(line.worst_ratio):
         return LatestGrid(line, _("Nothing proposed"), _("worst p95 among failed requests"), "")
     if line.worst_ratio is None:
@@ -91,7 +93,8 @@ def hosts_of(team_id: int) -> list[Hardware]:
     return list(Hardware.objects.filter(team_id=team_id).annotate(work=work).prefetch_related(running))
 
 
-def host_line(host: Hardware) -> HostLine:
+def host_line(host: Hardware, changed: str = "") -> HostLine:
+    """`changed` names what is no longer as approvals rest on it."""
     running: list[Grid] = getattr(host, "running_grids", [])
     parts = host.gpu or host.cpu
     if host.worker_seen_at is None:
@@ -105,7 +108,9 @@ def host_line(host: Hardware) -> HostLine:
         return HostLine(
             host, "run", parts, _("Runs grid %(n)d, cell %(at)d of %(all)d.") % told, temperature_c=grid.temperature_c
         )
-    return HostLine(host, "ok", parts, _("Idle. Worker seen %(ago)s.") % {"ago": seen})
+    if changed:
+        return HostLine(host, "warn", parts, _("Idle. %(what)s changed since it was measured.") % {"what": changed})
+    return HostLine(host, "ok", parts, _("Idle, its worker runs."))
 
 
 @dataclass(frozen=True, slots=True)

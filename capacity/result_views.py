@@ -43,7 +43,6 @@ from capacity.queries import Result, provenance, result_of
 GIB = 1024**3
 INDENT = re.compile(rb"\n\s+")  # a tenth of what this long page weighs; nothing on it is preformatted
 UNFINISHED = (Grid.Status.DRAFT, *Grid.OPEN)
-PROPOSABLE = (Grid.Status.MEASURED, Grid.Status.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +144,8 @@ def _context(result: Result, drawn_from: str) -> dict[str, object]:
         "limits": result.facts.limits,
         "objective": Objective.objects.filter(team_id=grid.team_id, digest=grid.objective_digest).first(),
         "choice": choice,
-        "can_propose": grid.status in PROPOSABLE and verdict.chosen is not None and choice is None,
-        "can_propose_none": grid.status in PROPOSABLE and choice is None and not none.obstacle(verdict),
+        "can_propose": grid.status in Grid.OVER and verdict.chosen is not None and choice is None,
+        "can_propose_none": grid.status in Grid.OVER and choice is None and not none.obstacle(verdict),
         "conditions": _phases(result.evidence),
         "read_backs": read_backs(result.evidence.grid),
         "unfinished": grid.status in UNFINISHED,

@@ -28,12 +28,13 @@ def overview(request: HttpRequest) -> HttpResponse:
     stands = standing(who.team.pk)
     hosts = overview_tables.hosts_of(who.team.pk)
     grids = overview_tables.latest_grids(who.team.pk)
+    changed = {one.choice.grid.hardware_id: one.changed_words for one in stands if one.changed}
     steps = [] if grids else overview_tables.first_steps(who)
     context = {
         "attention": attention(who, stands, hosts),
         "approved": stands[:APPROVED],
         "grids": grids,
-        "hosts": [overview_tables.host_line(host) for host in hosts[: overview_tables.HOSTS]],
+        "hosts": [overview_tables.host_line(host, changed.get(host.pk, "")) for host in hosts[: overview_tables.HOSTS]],
         "steps": steps,
         "next_step": next((step for step in steps if not step.done), None),
     }

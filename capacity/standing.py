@@ -35,13 +35,22 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One approved choice that no newer one of the same service replaced. `retest` says what measuring again costs."""
+    """One approved choice that no newer one of the same service replaced. `cells` are those of plain load, by which `retest`
+    says what measuring again costs."""
 
     choice: Choice
     statement: Statement | None
     changed: tuple[Change, ...]
-    retest: str
+    cells: int
     now: datetime
+
+    @property
+    def retest(self) -> str:
+        return retest_words(self.choice.grid, self.cells)
+
+    @property
+    def retest_minutes(self) -> int:
+        return retest_minutes(self.choice.grid, self.cells)
 
     @property
     def changed_words(self) -> str:
@@ -101,7 +110,7 @@ def standing(team_id: int) -> list[Standing]:
     return [
         Standing(
             choice=choice, statement=next(iter(choice.statements.all()), None), changed=changes[choice.grid_id],
-            retest=retest_words(choice.grid, getattr(choice, "cells", 0)), now=now,
+            cells=getattr(choice, "cells", 0), now=now,
         )
         for choice in kept
     ]  # fmt: skip
@@ -116,9 +125,13 @@ def _newest(team_id: int) -> QuerySet[Choice, int]:
     return approved.annotate(place=place).filter(place=1).values_list("pk", flat=True)
 
 
+def retest_minutes(grid: Grid, cells: int) -> int:
+    return max(1, round(grid.planned_s(cells) / 60))
+
+
 def retest_words(grid: Grid, cells: int) -> str:
     """What measuring again costs, in words; `cells` are those of plain load."""
-    minutes = max(1, round(grid.planned_s(cells) / 60))
+    minutes = retest_minutes(grid, cells)
     counted = ngettext("%(n)d cell", "%(n)d cells", cells) % {"n": cells}
     lasting = ngettext("about %(n)d minute", "about %(n)d minutes", minutes) % {"n": minutes}
     return _("A re-test is %(cells)s, %(minutes)s.") % {"cells": counted, "minutes": lasting}

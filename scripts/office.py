@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import django
+import msgspec
 
 from scripts import prepare
 from scripts.big_house import PAGES, leave, newcomer, scheduled
@@ -234,7 +235,12 @@ def summary_of(cell: Cell, run: Run) -> CellSummary:
     n = max(int(rate * 2 * FEWER[cell.class_name] / run.slower) + 3 * cell.repeat, 40)
     wobble = 1 + 0.012 * cell.repeat
     p95_s = ratio * WORST[cell.class_name] * LIMITS[cell.class_name] * run.slower * wobble
-    part = made.class_summary(cell.class_name, made.latencies(n, p95_s))
+    _weight, asked, answered = CLASSES[cell.class_name]
+    tokens = {
+        "prompt_tokens_p50": sum(asked) / 2, "intended_prompt_tokens_p50": sum(asked) / 2,
+        "output_tokens_p50": sum(answered) / 2, "asked_output_tokens_p50": sum(answered) / 2,
+    }  # fmt: skip
+    part = msgspec.structs.replace(made.class_summary(cell.class_name, made.latencies(n, p95_s)), **tokens)
     read = gauges(service, cell.setting, run.room_c)
     return made.summary(cell.setting, cell.class_name, [part], window_s=120.0, gauges=read)
 

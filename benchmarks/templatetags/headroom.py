@@ -226,6 +226,16 @@ def when(moment: Any) -> str:
     return _("not recorded")
 
 
+NOTHING = SafeString('<span class="hr-muted">–</span>')
+"""In a table, where what stands beside it says why there is nothing."""
+
+
+@register.filter
+def is_nothing(cell: Any) -> bool:
+    """Whether a table's cell holds NOTHING, which a phone leaves out."""
+    return cell is NOTHING or str(cell) == NOTHING
+
+
 @register.filter
 def near(moment: Any) -> str:
     """A moment of today without its date, 17:33 UTC; any other as `when` has it."""

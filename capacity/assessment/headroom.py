@@ -48,16 +48,19 @@ def as_confirmed(room: Headroom, confirmed: Confirmation | None, cap: QueueCap |
     """Never more than the rate that an open loop confirmed: what users feel at more was not measured. Before one did, never
     more than the queue is worked out for."""
     if confirmed is not None and confirmed.answer == Answer.HOLDS and confirmed.rate_per_min is not None:
-        rate, whence = confirmed.rate_per_min, "The rate confirmed in the open loop"
+        rate, whence, by = confirmed.rate_per_min, "The rate confirmed in the open loop", "Stated, as confirmed"
         why = f"Confirmed in an open loop are {rate:,.1f} a minute"
     elif cap is not None and cap.cap is not None:
-        rate, whence = cap.arrivals_per_min, "The rate that the queue cap is worked out for, less than headroom leaves"
+        rate, by = cap.arrivals_per_min, "Stated, what its queue holds"
+        whence = "The rate that the queue cap is worked out for, less than headroom leaves"
         why = f"Its queue holds {rate:,.1f} a minute"
     else:
         return room
     if rate >= room.stated_per_min:
         return room
-    return replace(room, stated_per_min=rate, words=f"{room.words} {why}, so no more is stated.", whence=whence)
+    return replace(
+        room, stated_per_min=rate, words=f"{room.words} {why}, so no more is stated.", whence=whence, decided_by=by
+    )
 
 
 def variance(facts: GridFacts, chosen: SettingRow) -> Reserve:

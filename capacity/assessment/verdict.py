@@ -197,7 +197,7 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     """stated = min(measured x product of (1 - reserve), lower bound), requests a minute; less where less was confirmed or
-    its queue holds less. `whence` names the one that decides."""
+    its queue holds less. `whence` names the one that decides, `decided_by` in few words."""
 
     measured_per_min: float
     after_reserves_per_min: float
@@ -206,6 +206,7 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     reserves: tuple[Reserve, ...]
     words: str
     whence: str = "The stated rate, after headroom"
+    decided_by: str = "Stated, after headroom"
 
     @property
     def kept(self) -> str:

@@ -90,3 +90,21 @@ setInterval(() => {
     live.toggleAttribute("data-stale", Date.now() - heard.get(live) > STALE_AFTER_MS);
   }
 }, 1000);
+
+// The links to the parts of a long page say which part is read: the last one whose head has passed the upper third.
+const parts = [...document.querySelectorAll(".hr-subnav a[href^='#']")]
+  .map((link) => [link, document.getElementById(link.hash.slice(1))]).filter(([, part]) => part);
+function markPart() {
+  const line = window.innerHeight / 3;
+  const tops = parts.map(([, part]) => part.getBoundingClientRect().top);
+  const passed = tops.reduce((best, top, at) => (top <= line && (best < 0 || top >= tops[best]) ? at : best), -1);
+  for (const [at, [link]] of parts.entries()) {
+    if (at === Math.max(passed, 0)) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current");
+  }
+}
+if (parts.length) {
+  let waits = false;
+  const soon = () => { if (!waits) { waits = true; requestAnimationFrame(() => { waits = false; markPart(); }); } };
+  document.addEventListener("scroll", soon, { passive: true });
+  markPart();
+}

@@ -71,7 +71,7 @@ def measure(
         if leave := grid.authorizations.first():
             Attempt.objects.create(cell_id=cell.pk, number=1, authorization=leave, worker="w", started_at=started)
         parquet = content(cell) if content else b""
-        digest = sha256(parquet) if parquet else f"{cell.pk:064x}"
+        digest = sha256(parquet or f"cell {cell.pk}".encode())
         kept = Evidence.objects.create(
             cell_id=cell.pk,
             attempt=1,

@@ -58,7 +58,7 @@ def address(*grids: Grid | int | str) -> str:
 def test_two_grids_alike_in_every_recorded_field_are_like_for_like() -> None:
     first, second = two()
     html = get(first, address(first, second))
-    assert f"<h1>Grid {second.pk} compared with grid {first.pk}</h1>" in html
+    assert f"<h1>Grid {first.pk} and grid {second.pk} compared</h1>" in html
     assert "Like for like: nothing recorded" in html
     assert "Recorded for neither, and so not compared: Model digest, Flags," in html
     assert "0 of 24 measures differ clearly." in html

@@ -71,7 +71,8 @@ def test_a_statement_that_ends_soon_says_when_and_what_measuring_again_costs(key
     office = Office()
     statement = stated(office, days=6)
     html = page(office.operator)
-    assert f"{statement.number} ends in 6 days" in html
+    assert f"The statement about {office.grid.name} ends in 6 days" in html
+    assert f"{statement.number} is valid until" in html
     cells = office.grid.cells.filter(probe="").count()
     assert f"A re-test is {cells} cells, about" in html
     assert f'href="{reverse("grid-new")}?from={office.grid.pk}">Plan re-test' in html
@@ -94,8 +95,12 @@ def test_a_driver_that_changed_after_the_approval_is_told_with_both_values() -> 
     _read(office.grid, card | {"driver": "575.57"})
     assert standing(office.team.pk)[0].changed == (Change("GPU driver", "GPU driver was 570.124 and is 575.57."),)
     html = page(office.operator)
-    assert f"GPU driver changed on {office.grid.hardware.name} after {office.grid.name} was approved" in html
-    assert "GPU driver was 570.124 and is 575.57. The approval rests on what was there before." in html
+    assert f"GPU driver changed on {office.grid.hardware.name}" in html
+    rests = f"The approval of {office.grid.name} rests on what was there before."
+    assert f"GPU driver was 570.124 and is 575.57. {rests}" in html
+    Hardware.objects.filter(pk=office.grid.hardware_id).update(worker_seen_at=timezone.now())
+    row = page(office.operator).partition('id="h-hosts"')[2].partition("</section>")[0]
+    assert "Idle. GPU driver changed since it was measured." in row
     assert '<span class="hr-t-warn">GPU driver changed</span>' in html
 
 

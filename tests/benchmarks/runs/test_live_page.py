@@ -171,7 +171,7 @@ def test_the_gate_of_the_next_stage_is_told_while_this_one_runs(browser, runtime
     grid = running_grid(runtime=runtime, settings=(1, 2), class_names=("short", "median"))
     claims.beat(claim=claim(grid), progress=BEAT)
     said = _said(browser, grid)
-    assert "Next: median requests, 1 offered. The stage of 2 offered starts only if failures stay at or under" in said
+    assert "Median requests, 1 offered. The stage of 2 offered starts only if failures stay at or under" in said
 
 
 def test_what_is_left_goes_by_the_pace_so_far_and_says_when_the_authorisation_ends_first(runtime):
@@ -216,12 +216,24 @@ def test_an_interrupted_attempt_is_an_event_with_its_reason(runtime):
 
 def test_the_host_so_far_draws_what_was_read_and_says_what_was_not(runtime):
     grid = running_grid(runtime=runtime, settings=(1, 2), class_names=("short",))
-    assert live_host.rows_of(grid, list(grid.cells.all())) is None
+    assert live_host.rows_of(grid, list(grid.cells.all()), timezone.now()) is None
     read = msgspec.structs.replace(summary(), gauges=(_gauge("gpu_temperature_c", 70.0, 60.0),))
     record(claim(grid), read)
-    host = live_host.rows_of(grid, list(grid.cells.order_by("position")))
+    host = live_host.rows_of(grid, list(grid.cells.order_by("position")), timezone.now())
     drawn = {row.title: (len(row.boxes), row.limit_words, row.absent) for row in host.rows}
     assert drawn["GPU temperature"] == (1, "limit 85 °C", "")
     assert drawn["GPU board power"] == (0, "", "no cell so far has a reading")
     box = next(row for row in host.rows if row.boxes).boxes[0]
     assert 0 < box.y < box.y + box.height < live_host.HEIGHT
+    assert (host.running, [band.words for band in host.bands]) == (False, ["1 offered"])
+
+
+def test_the_running_cell_stands_beside_the_finished_ones_with_its_newest_reading(runtime):
+    grid = running_grid(runtime=runtime, settings=(1, 2), class_names=("short",))
+    record(claim(grid), msgspec.structs.replace(summary(), gauges=(_gauge("gpu_temperature_c", 70.0, 60.0),)))
+    claims.beat(claim=claim(grid), progress=BEAT | {"readings": {"gpu_temperature_c": 78.0}})
+    host = live_host.rows_of(grid, list(grid.cells.order_by("position")), timezone.now() + timedelta(seconds=30))
+    row = next(row for row in host.rows if row.boxes)
+    assert (host.running, host.cells, len(row.boxes), row.highest) == (True, 1, 2, "highest 78 °C")
+    assert [(band.words, band.shaded) for band in host.bands] == [("1 offered", True), ("2 offered", False)]
+    assert row.boxes[1].end == pytest.approx(live_host.WIDTH, abs=2)
