@@ -51,7 +51,7 @@ def as_confirmed(room: Headroom, confirmed: Confirmation | None, cap: QueueCap |
         rate, whence, by = confirmed.rate_per_min, "The rate confirmed in the open loop", "Stated, as confirmed"
         why = f"Confirmed in an open loop are {rate:,.1f} a minute"
     elif cap is not None and cap.cap is not None:
-        rate, by = cap.arrivals_per_min, "Stated, what its queue holds"
+        rate, by = cap.arrivals_per_min, "Stated, by its queue"
         whence = "The rate that the queue cap is worked out for, less than headroom leaves"
         why = f"Its queue holds {rate:,.1f} a minute"
     else:
