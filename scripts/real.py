@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +29,7 @@ BARE_SETTINGS, BARE_WINDOW_S = (1, 8), 6.0
 QUEUE = 4
 OVERLOAD = {"overload": {"measure_s": "4", "calm_s": "4", "overload_s": "10"}}
 TIMES_P95_AT_ONE = 4.0
-CALIBRATIONS = 4
+TRIES = 4
 CLIENT_UNTRUE = "The load client does not measure truly enough"
 OBJECTIVE = "Four times the p95 at 1"
 WITHIN_S = 400.0
@@ -145,19 +144,24 @@ def between(words: str, start: str, end: str) -> str:
     return words.partition(start)[2].partition(end)[0]
 
 
-def calibrated(stack: Stack, journey: Journey, plan: Plan, say: Steps, tries: int = CALIBRATIONS) -> tuple[float, Plan]:
-    """The p95 at 1 in flight, and the plan with a window that holds enough requests for it on this machine. Where the machine
-    stalls, the load client refuses to measure; then it is asked again. Raises JourneyError."""
+def told_grid(
+    stack: Stack, journey: Journey, plan: Plan, objective: str, say: Steps, tries: int = TRIES
+) -> tuple[int, Plan]:
+    """A grid with a p95 at every setting, and the plan with a window that holds enough requests for it on this machine. Where
+    the machine stalls, the load client refuses to measure; then it is asked again. Raises JourneyError."""
     try:
-        first = run_grid(stack, journey, plan, "Calibration", (1,))
-        return number(journey.cells(first), 1, "e2e_p95_s"), plan
+        grid = run_grid(stack, journey, plan, objective)
+        rows = journey.cells(grid)
+        for setting in plan.settings:
+            number(rows, setting, "e2e_p95_s")
+        return grid, plan
     except JourneyError as error:
         few = isinstance(error, TooFewError)
         if tries == 1 or not (few or CLIENT_UNTRUE in str(error)):
             raise
         say(f"{error} Trying again{', for twice as long' if few else ''}.")
     again = replace(plan, window_s=plan.window_s * 2) if few else plan
-    return calibrated(stack, journey, again, say, tries - 1)
+    return told_grid(stack, journey, again, objective, say, tries - 1)
 
 
 def measure(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> int:
@@ -167,12 +171,13 @@ def measure(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> int:
     journey.register_workload(plan)
     class_name = plan.classes[0].name
     journey.register_objective("Calibration", {class_name: 60.0})
-    p95_s, plan = calibrated(stack, journey, plan, say)
+    first, scout = told_grid(stack, journey, replace(plan, settings=(1,)), "Calibration", say)
+    p95_s, plan = number(journey.cells(first), 1, "e2e_p95_s"), replace(plan, window_s=scout.window_s)
     limit_s = TIMES_P95_AT_ONE * p95_s
     say(f"calibrated: p95 end to end at 1 in flight is {p95_s * 1000:.0f} ms; objective {limit_s * 1000:.0f} ms")
     journey.register_objective(OBJECTIVE, {class_name: limit_s})
-    bare = replace(plan, window_s=BARE_WINDOW_S, probes=OVERLOAD)
-    bare_claims(journey, run_grid(stack, journey, bare, OBJECTIVE, BARE_SETTINGS), say)
+    bare = replace(plan, window_s=BARE_WINDOW_S, settings=BARE_SETTINGS, probes=OVERLOAD)
+    bare_claims(journey, told_grid(stack, journey, bare, OBJECTIVE, say)[0], say)
     guarded = behind_haproxy(stack, plan)
     journey.register_runtime(guarded)
     grid = undisturbed_grid(stack, journey, guarded, say)
@@ -186,7 +191,7 @@ def undisturbed_grid(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> 
     the fewest settings were."""
     disturbed: dict[int, int] = {}
     for _ in range(GRIDS):
-        grid = run_grid(stack, journey, plan, OBJECTIVE, plan.settings)
+        grid, plan = told_grid(stack, journey, plan, OBJECTIVE, say)
         held_up = [row["offered_concurrency"] for row in journey.cells(grid) if row["client_limited"] is True]
         if not held_up:
             return grid
@@ -195,9 +200,9 @@ def undisturbed_grid(stack: Stack, journey: Journey, plan: Plan, say: Steps) -> 
     return min(disturbed, key=lambda grid: disturbed[grid])
 
 
-def run_grid(stack: Stack, journey: Journey, plan: Plan, objective: str, settings: Sequence[int]) -> int:
+def run_grid(stack: Stack, journey: Journey, plan: Plan, objective: str) -> int:
     name = f"{plan.grid_name}: {objective.lower()}"
-    grid = journey.draw(plan, name=name, objective=objective, workload=plan.grid_name, settings=settings)
+    grid = journey.draw(plan, name=name, objective=objective, workload=plan.grid_name, settings=plan.settings)
     journey.authorize(grid)
     journey.wait(grid, within_s=WITHIN_S, tick=Bar(f"Running grid {grid}", stack.check))
     return grid
