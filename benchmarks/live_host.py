@@ -1,12 +1,13 @@
 """The host over a grid so far: a few aligned rows of what was read in each cell, each with its limit. Computed from rows.
 
-Only summaries are read, never raw samples: of each cell the lowest, the mean and the highest reading of its window; of the
-running one what its worker said last.
+Of a finished cell the few points that are kept beside its evidence are drawn, and where there are none the lowest, the mean and
+the highest reading of its window; of the running one what its worker said last. Raw samples are never read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -14,9 +15,12 @@ from itertools import groupby
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from benchmarks import readings
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.models import Cell, Grid
+from benchmarks.plans import mode_guard
 from benchmarks.queries import limits_of
+from benchmarks.records.kept_readings import CellReadings
 
 GIB = 2**30
 WIDTH, HEIGHT = 560.0, 64.0
@@ -32,7 +36,6 @@ class Box:
     y: float
     height: float
     mean_y: float
-    words: str
 
     @property
     def end(self) -> float:
@@ -52,12 +55,17 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`boxes` is empty where nothing was read; `absent` then says why. `limit_y` is None without a limit."""
+    """`lines` are points of polylines over the windows, `boxes` stand for cells of which no points are kept, `newest` is the dot
+    of the running cell; all are empty where nothing was read, and `absent` then says why. `words` are the same in words.
+    `limit_y` is None without a limit."""
 
     title: str
     unit: str
     top: str
+    lines: tuple[str, ...]
     boxes: tuple[Box, ...]
+    newest: str
+    words: tuple[str, ...]
     limit_y: float | None
     limit_words: str
     highest: str
@@ -96,12 +104,14 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What one cell says of one row."""
+    """What one cell says of one row; `points` are the highest readings of equal spans of its window, which ended with it."""
 
     cell: Cell
     low: float
     mean: float
     peak: float
+    points: tuple[float | None, ...] = ()
+    window_s: float = 0.0
 
 
 def rows_of(grid: Grid, cells: Sequence[Cell], now: datetime) -> Host | None:
@@ -115,7 +125,8 @@ def rows_of(grid: Grid, cells: Sequence[Cell], now: datetime) -> Host | None:
     start = min(c.started_at for c in shown if c.started_at)
     axis = _Axis(start, now, max((_end(c, now) - start).total_seconds() for c in shown) or 1.0)
     limits = _limits(grid, [s for _c, s in found], cells)
-    rows = tuple(_row(wanted, found, running, axis, limits.get(wanted.name)) for wanted in _ROWS)
+    kept = readings.of_cells([c.pk for c, _s in found])
+    rows = tuple(_row(wanted, _read_of(wanted.name, found, kept, running), axis, limits, found) for wanted in _ROWS)
     return Host(
         rows=rows,
         bands=tuple(_bands(shown, axis)),
@@ -123,6 +134,21 @@ def rows_of(grid: Grid, cells: Sequence[Cell], now: datetime) -> Host | None:
         cells=len(found),
         running=running is not None,
     )
+
+
+def _read_of(
+    name: str, found: Sequence[tuple[Cell, CellSummary]], kept: Mapping[int, CellReadings], running: Cell | None
+) -> list[_Read]:
+    read = []
+    for cell, summary in found:
+        gauge, points = summary.gauge(name), kept.get(cell.pk)
+        if gauge is not None:
+            row = points.spans.get(name, ()) if points else ()
+            read.append(_Read(cell, gauge.low, gauge.mean, gauge.peak, row, (points and points.window_s) or 0.0))
+    last = _said_last(running).get(name) if running else None
+    if running and isinstance(last, int | float):
+        read.append(_Read(running, last, last, last))
+    return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +169,18 @@ def _end(cell: Cell, now: datetime) -> datetime:
 
 
 def _row(
-    wanted: _Wanted, found: Sequence[tuple[Cell, CellSummary]], running: Cell | None, axis: _Axis, limit: float | None
+    wanted: _Wanted,
+    read: Sequence[_Read],
+    axis: _Axis,
+    limits: Mapping[str, float],
+    found: Sequence[tuple[Cell, CellSummary]],
 ) -> Row:
-    read = [_Read(c, g.low, g.mean, g.peak) for c, s in found if (g := s.gauge(wanted.name)) is not None]
-    last = _read(running).get(wanted.name) if running else None
-    if running and isinstance(last, int | float):
-        read.append(_Read(running, last, last, last))
-    title = str(wanted.title)
+    title, limit = str(wanted.title), limits.get(wanted.name)
     if not read:
         why = next((s.not_reported[wanted.name] for _c, s in found if wanted.name in s.not_reported), "")
-        return Row(title, wanted.unit, "", (), None, "", "", why or _("no cell so far has a reading"))
+        return Row(title, wanted.unit, "", (), (), "", (), None, "", "", why or _("no cell so far has a reading"))
     highest = max(one.peak for one in read)
-    top = max(highest, limit or 0.0) * 1.08 or 1.0
+    top = _round_up(max(highest, limit or 0.0) * wanted.scale * 1.04) / wanted.scale
 
     def y(value: float) -> float:
         return round(HEIGHT * (1 - min(value, top) / top), 1)
@@ -162,25 +188,53 @@ def _row(
     return Row(
         title=title,
         unit=wanted.unit,
-        top=_said(top, wanted),
-        boxes=tuple(_box(one, wanted, axis, y) for one in read),
+        top=f"{top * wanted.scale:,g}",
+        lines=tuple(line for one in read for line in _lines(one, axis, y)),
+        boxes=tuple(_box(one, axis, y) for one in read if not any(one.points) and one.cell.finished_at),
+        newest=next(
+            (f"M{axis.span(one.cell)[1]:.1f} {y(one.peak):g}h.01" for one in read if not one.cell.finished_at), ""
+        ),
+        words=tuple(_words(one, wanted) for one in read),
         limit_y=y(limit) if limit else None,
         limit_words=_("limit %(n)s %(unit)s") % {"n": _said(limit, wanted), "unit": wanted.unit} if limit else "",
         highest=_("highest %(n)s %(unit)s") % {"n": _said(highest, wanted), "unit": wanted.unit},
     )
 
 
-def _box(one: _Read, wanted: _Wanted, axis: _Axis, y: Callable[[float], float]) -> Box:
+def _round_up(value: float) -> float:
+    """The end of an axis: the next of 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * power >= value)
+
+
+def _lines(one: _Read, axis: _Axis, y: Callable[[float], float]) -> Iterator[str]:
+    """A polyline for each run of spans with a reading; a span without one is a gap."""
     begun, ended = axis.span(one.cell)
-    told = _said(one.peak, wanted) if one.low == one.peak else f"{_said(one.low, wanted)} – {_said(one.peak, wanted)}"
+    begun = max(begun, ended - WIDTH * one.window_s / axis.whole_s) if one.window_s else begun
+    step = (ended - begun) / max(len(one.points), 1)
+    middles = [(begun + step * (place + 0.5), value) for place, value in enumerate(one.points)]
+    for known, run in groupby(middles, key=lambda point: point[1] is not None):
+        points = [f"{x:.1f},{y(value):g}" for x, value in run if value is not None]
+        if known and len(points) > 1:
+            yield " ".join(points)
+
+
+def _box(one: _Read, axis: _Axis, y: Callable[[float], float]) -> Box:
+    begun, ended = axis.span(one.cell)
     return Box(
         x=round(begun, 1),
         width=round(max(1.5, ended - begun - 1), 1),
         y=y(one.peak),
         height=round(max(1.5, y(one.low) - y(one.peak)), 1),
         mean_y=y(one.mean),
-        words=f"{one.cell.stage}, {one.cell.class_name}: {told} {wanted.unit}",
     )
+
+
+def _words(one: _Read, wanted: _Wanted) -> str:
+    told = _said(one.peak, wanted) if one.low == one.peak else f"{_said(one.low, wanted)} – {_said(one.peak, wanted)}"
+    return f"{one.cell.stage}, {one.cell.class_name}: {told} {wanted.unit}"
 
 
 def _bands(cells: Sequence[Cell], axis: _Axis) -> Iterator[Band]:
@@ -198,19 +252,26 @@ def _bands(cells: Sequence[Cell], axis: _Axis) -> Iterator[Band]:
 
 
 def _limits(grid: Grid, summaries: Sequence[CellSummary], cells: Sequence[Cell]) -> dict[str, float]:
-    """The guard's limits in the readings' own units; a share of VRAM needs the size that was read."""
+    """The guard's limits in the readings' own units; a share of memory needs the size that was read."""
     limits = limits_of(grid)
     found = {"gpu_temperature_c": limits.max_temperature_c}
     if limits.max_power_w:
         found["gpu_power_w"] = limits.max_power_w
-    sizes = [size for c in cells if isinstance(size := _read(c).get("vram_total_bytes"), int | float)]
-    sizes = sizes or [g.peak for s in summaries if (g := s.gauge("vram_total_bytes")) is not None]
-    if sizes:
-        found["vram_used_bytes"] = max(sizes) * limits.max_vram_share
+    of_host = mode_guard(grid.mode, confirms=grid.confirms_id is not None).max_host_memory_share
+    shares = {"vram": limits.max_vram_share, "host_memory": of_host}
+    for kind, share in shares.items():
+        size = _size(f"{kind}_total_bytes", summaries, cells)
+        if size and share:
+            found[f"{kind}_used_bytes"] = size * share
     return found
 
 
-def _read(cell: Cell) -> dict[str, object]:
+def _size(name: str, summaries: Sequence[CellSummary], cells: Sequence[Cell]) -> float | None:
+    said = [size for c in cells if isinstance(size := _said_last(c).get(name), int | float)]
+    return max(said or [g.peak for s in summaries if (g := s.gauge(name)) is not None], default=None)
+
+
+def _said_last(cell: Cell) -> dict[str, object]:
     found = cell.progress.get("readings")
     return found if isinstance(found, dict) else {}
 

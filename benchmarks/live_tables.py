@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 
 from benchmarks.engine.plan import ClassLimits, GridLimits, Guard
 from benchmarks.engine.summary_types import CellSummary
-from benchmarks.foreseen import refusal
 from benchmarks.gates import NOT_SAFE, worst_ratio
 from benchmarks.grid_figures import settings_of
 from benchmarks.models import Authorization, Cell, Dialect, Grid
@@ -22,7 +21,6 @@ from benchmarks.queries import FINISHED, in_flight_of, limits_of
 from benchmarks.records import probes
 from benchmarks.records.mode_words import stage_words
 from benchmarks.records.modes import Mode
-from benchmarks.records.probes import WORDS as PROBES
 from benchmarks.stats.per_cent import per_cent
 
 SILENT_AFTER = timedelta(seconds=15)
@@ -42,8 +40,11 @@ class StageCell:
 
 @dataclass(frozen=True, slots=True)
 class StageRow:
+    """`objective` is the class's first limit, `others` the rest of them."""
+
     name: str
     objective: str
+    others: str
     cells: tuple[StageCell, ...]
 
 
@@ -68,7 +69,8 @@ def stage_rows(grid: Grid, cells: Sequence[Cell]) -> list[StageRow]:
     return [
         StageRow(
             name=name,
-            objective=_objective_words(limits.classes.get(name)),
+            objective=next(iter(_objectives(limits.classes.get(name))), ""),
+            others=", ".join(_objectives(limits.classes.get(name))[1:]),
             cells=tuple(
                 _stage_cell(grid, limits, follows, [c for c in cells if c.class_name == name and c.setting == setting])
                 for setting in settings_of(grid, cells)
@@ -79,10 +81,17 @@ def stage_rows(grid: Grid, cells: Sequence[Cell]) -> list[StageRow]:
 
 
 def stage_states(grid: Grid, cells: Sequence[Cell]) -> list[tuple[str, str]]:
-    """For each setting, in words: done, running, held or waiting."""
-    return [
+    """For each setting, in words: done, running, held, waiting, or gated behind a lower one."""
+    found = [
         (stage_words(grid.mode, setting), _stage_state([c for c in cells if c.setting == setting]))
         for setting in settings_of(grid, cells)
+    ]
+    first = next((place for place, (_words, state) in enumerate(found) if state in ("running", "waiting")), len(found))
+    if grid.status not in Grid.OPEN:
+        return found
+    return [
+        (words, "gated" if state == "waiting" and place > first else state)
+        for place, (words, state) in enumerate(found)
     ]
 
 
@@ -96,65 +105,6 @@ def stale_after_s() -> float:
     return float(settings.STALE_AFTER_S)
 
 
-def what_next(grid: Grid, cells: Sequence[Cell]) -> str:
-    """What will happen next and why, in words; empty when the grid has ended."""
-    if grid.status == Grid.Status.DRAFT:
-        return _("A host owner who did not draw this grid looks at it and authorises it. Until then nothing is sent.")
-    if grid.stop_requested:
-        return _("The worker is stopping this grid: %(reason)s") % {"reason": grid.stop_reason}
-    if grid.paused_at and grid.status in Grid.OPEN:
-        return _next_while_paused(cells)
-    return _next_cell(grid, cells)
-
-
-def _next_while_paused(cells: Sequence[Cell]) -> str:
-    if any(c.status == Cell.Status.RUNNING for c in cells):
-        return _("The running cell ends and is kept; then the grid waits until somebody goes on.")
-    return _("Nothing is sent until somebody goes on. When the authorisation ends first, the grid is stopped.")
-
-
-def _next_cell(grid: Grid, cells: Sequence[Cell]) -> str:
-    waiting = [c for c in cells if c.status == Cell.Status.QUEUED]
-    running = next((c for c in cells if c.status == Cell.Status.RUNNING), None)
-    if not waiting:
-        search = running is not None and grid.mode == Mode.SEARCH
-        return _("After this measurement the search decides which setting it tries next.") if search else ""
-    following = waiting[0]
-    if following.probe and (running is None or not following.reason):
-        name = PROBES[following.probe].name
-        return following.reason or _("Next: the behaviour probe %(name)s.") % {"name": name.lower()}
-    if running is None:
-        return following.reason or _("A worker of this host will take the next cell: %(at)s, %(name)s.") % {
-            "at": following.stage, "name": following.class_name,
-        }  # fmt: skip
-    higher = next((c for c in waiting if not c.probe and c.setting > running.setting), None)
-    if following.setting == running.setting:
-        said = _("%(name)s requests, %(at)s.") % {"at": following.stage, "name": following.class_name.capitalize()}
-        return f"{said} {_gate_words(grid, higher)}" if higher and grid.mode != Mode.SEARCH else said
-    return _gate_words(grid, following)
-
-
-def _gate_words(grid: Grid, following: Cell) -> str:
-    """What has to hold before the stage of this cell starts, and what is foreseen of its memory already."""
-    limits = limits_of(grid)
-    guard = mode_guard(grid.mode, confirms=grid.confirms_id is not None)
-    slow = (
-        _("p95 of every class is at most %(times)g times its objective, ") % {"times": guard.max_p95_over_objective}
-        if guard.max_p95_over_objective
-        else ""
-    )
-    words = _(
-        "The stage of %(at)s starts only if failures stay at or under %(errors)s, %(slow)sVRAM stays under %(vram)s and the "
-        "GPU under %(temp)s °C; else it is held back, and what is measured stays."
-    ) % {
-        "at": following.stage, "errors": per_cent(guard.max_error_share or 0), "slow": slow,
-        "vram": per_cent(limits.max_vram_share), "temp": f"{limits.max_temperature_c:g}",
-    }  # fmt: skip
-    foreseen = "" if grid.simulated else refusal(following)
-    held = _("%(at)s will be held back: %(why)s") % {"at": following.stage, "why": foreseen}
-    return f"{held} {words}" if foreseen else words
-
-
 def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
     """Eight values of the running cell, each with its limit. A behaviour probe is held to the host's limits alone."""
     limits, now = limits_of(grid), cell.progress
@@ -163,7 +113,7 @@ def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
     sent, ok = _number(now.get("finished")), _number(now.get("ok"))
     failed = sent - ok if sent is not None and ok is not None else None
     share = failed / sent if sent and failed is not None else None
-    read = _readings(now)
+    read = readings_of(now)
     memory, vram = read.get("host_memory_total_bytes"), read.get("vram_total_bytes")
     most, waves = in_flight_of(cell), bool(cell.probe) or grid.mode not in (Mode.CLOSED, Mode.SEARCH)
     return [
@@ -174,7 +124,7 @@ def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
         LiveValue(
             _("In flight"), _number(now.get("in_flight")), _plain(now.get("in_flight")),
             _("at most %(n)s") % {"n": most} if waves else _("of %(n)s offered") % {"n": most},
-            float(most) if waves else None, most * 1.2, _queued(now), "",
+            float(most) if waves else None, most * (1.2 if waves else 1.0), _queued(now), "",
         ),
         LiveValue(
             _("Failed"), share, _plain(failed), _("of %(n)s") % {"n": _plain(sent)} if sent is not None else "",
@@ -265,7 +215,7 @@ def _waits(grid: Grid, follows: Cell | None, repeats: Sequence[Cell]) -> str:
         return _("Waits")
     if any(c.pk == follows.pk for c in repeats):
         return _("Next")
-    return _("Waits for its gate") if repeats[0].setting > follows.setting else _("Waits")
+    return _("Waits")
 
 
 def p95_words(summary: CellSummary) -> str:
@@ -285,11 +235,11 @@ def _stage_state(cells: Sequence[Cell]) -> str:
     return "waiting"
 
 
-def _objective_words(limits: ClassLimits | None) -> str:
+def _objectives(limits: ClassLimits | None) -> list[str]:
     if limits is None:
-        return ""
+        return []
     parts = [("", limits.e2e_s), ("TTFT\u00a0", limits.ttft_s), ("TPOT\u00a0", limits.tpot_s)]
-    return ", ".join(f"{name}{value:g}\u00a0s" for name, value in parts if value is not None)
+    return [f"{name}{value:g}\u00a0s" for name, value in parts if value is not None]
 
 
 def _loosest(limits: GridLimits) -> ClassLimits:
@@ -297,7 +247,7 @@ def _loosest(limits: GridLimits) -> ClassLimits:
     return max(limits.classes.values(), key=lambda c: c.e2e_s or 0.0, default=ClassLimits())
 
 
-def _readings(now: dict[str, object]) -> dict[str, float]:
+def readings_of(now: dict[str, object]) -> dict[str, float]:
     """The newest telemetry by its canonical name, as far as the engine said it."""
     found = now.get("readings")
     return {k: n for k, v in found.items() if (n := _number(v)) is not None} if isinstance(found, dict) else {}

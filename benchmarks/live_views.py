@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import ptag
 
-from benchmarks import facts, live_events, live_host, live_tables, probe_tables, queries, runs, tasks
+from benchmarks import facts, live_events, live_host, live_next, live_tables, probe_tables, queries, runs, tasks
 from benchmarks.access import EVERYONE, RUN, STOP, allow, person
 from benchmarks.gates import NOT_SAFE
 from benchmarks.grid_views import grid_of_team
@@ -91,7 +91,7 @@ def _always(grid: Grid, every: list[Cell]) -> dict[str, object]:
         "stages": live_tables.stage_states(grid, cells),
         "rows": live_tables.stage_rows(grid, cells),
         "probes": probe_tables.lines([c for c in every if c.probe]),
-        "next": live_tables.what_next(grid, every),
+        "next": live_next.what_next(grid, every),
         "authorization": (leave := queries.live_authorization(grid)),
         "left": live_tables.what_is_left(grid, every, leave, timezone.now()),
         "conditions": grid.conditions.filter(phase=Conditions.Phase.BEFORE).first(),
@@ -110,6 +110,7 @@ def _now(grid: Grid, every: list[Cell]) -> dict[str, object]:
         "running": running,
         "running_probe": probe_tables.lines([running])[0] if running and running.probe else None,
         "share": live_tables.cell_share(grid, running) if running else None,
+        "cell_s": grid.window_s + grid.warmup_s,
         "values": live_tables.live_values(grid, running) if running else [],
         "silent_since": running.heartbeat_at if running and silent else None,
         "interrupted_at": _interrupted_at(running) if running and silent else None,

@@ -70,9 +70,8 @@ def _changed(who: Person, stands: Sequence[Standing]) -> Iterable[Attention]:
     for (_host, sentences), alike in found.items():
         first = alike[0]
         action, url = _again(who, first.choice.grid)
-        if len(alike) > 1:
-            action, url = _("See the approvals"), reverse("choice-list")
-        names = ", ".join(one.choice.grid.name for one in alike)
+        *others, last = (one.choice.grid.name for one in alike)
+        names = _("%(names)s and %(last)s") % {"names": ", ".join(others), "last": last} if others else last
         rests = ngettext(
             "The approval of %(names)s rests on what was there before.",
             "The approvals of %(names)s rest on what was there before.", len(alike),
@@ -81,7 +80,7 @@ def _changed(who: Person, stands: Sequence[Standing]) -> Iterable[Attention]:
         yield Attention(
             rank=BROKEN, icon="triangle-alert", kind="warn",
             title=_("%(what)s changed on %(host)s") % {"what": first.changed_words, "host": first.choice.grid.hardware.name},
-            consequence=" ".join([*sentences, rests, *_ends(alike), retests]), action=action, url=url,
+            consequence=" ".join([*sentences, rests, retests]), action=action, url=url,
         )  # fmt: skip
 
 
@@ -90,17 +89,10 @@ def _retests(alike: Sequence[Standing]) -> str:
     return _("The re-tests take about %(n)d minutes together.") % {"n": minutes}
 
 
-def _ends(alike: Sequence[Standing]) -> Iterable[str]:
-    """Statements among them that end soon by themselves."""
-    for one in alike:
-        if one.ends_soon:
-            yield _("The statement about %(name)s ends %(left)s.") % {"name": one.choice.grid.name, "left": one.left}
-
-
 def _ending(who: Person, stands: Iterable[Standing]) -> Iterable[Attention]:
     """Statements that ended or end soon."""
     for one in stands:
-        if one.statement is None or not (one.ended or one.ends_soon) or (one.changed and not one.ended):
+        if one.statement is None or not (one.ended or one.ends_soon):
             continue
         told = {"number": one.statement.number, "until": when(one.statement.valid_until), "left": one.left}
         about = {"name": one.choice.grid.name}
@@ -166,7 +158,7 @@ def _stopped(who: Person) -> Iterable[Attention]:
         told = {"kept": grid.kept, "total": grid.total}
         yield Attention(
             rank=BROKEN, icon="octagon-x", kind="bad",
-            title=_("%(grid)s was stopped by a guard") % {"grid": grid},
+            title=_("%(grid)s was stopped at a limit") % {"grid": grid},
             consequence=f"{_sentence(grid.stop_reason)} {_('%(kept)d of %(total)d cells are kept.') % told}".strip(),
             action=_("See cells"), url=f"{grid.get_absolute_url()}#cells",
         )  # fmt: skip

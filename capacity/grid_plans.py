@@ -54,7 +54,12 @@ class Plan:
     @property
     def open_ticks(self) -> list[Tick]:
         """What stands in the way, what may, and what is good to know, in that order."""
-        return sorted((tick for tick in self.ticks if tick.kind != "ok"), key=lambda tick: _ORDER.index(tick.kind))
+        rest = [tick for tick in self.ticks if tick.kind != "ok" and not tick.of_tool]
+        return sorted(rest, key=lambda tick: _ORDER.index(tick.kind))
+
+    @property
+    def tool_ticks(self) -> list[Tick]:
+        return [tick for tick in self.ticks if tick.kind != "ok" and tick.of_tool]
 
     @property
     def passed_ticks(self) -> list[Tick]:

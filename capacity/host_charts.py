@@ -12,9 +12,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from benchmarks import readings
 from benchmarks.queries import CellEvidence
 from benchmarks.records.kept_readings import CellReadings
-from capacity import readings
 from capacity.chart_parts import GIB, LIMIT, MAIN, axis, layout, note
 from capacity.chart_types import Chart, ChartTable, Column
 from capacity.queries import Result, provenance
@@ -80,7 +80,7 @@ class Track:
 def telemetry(result: Result) -> Chart | None:
     """None where no cell's readings are stored here, or none of them was of a row that is drawn."""
     cells = [cell for cell in result.evidence.measured if cell.evidence_sha256]
-    found = readings.of_cells(cells)
+    found = readings.of_cells([cell.cell_id for cell in cells if cell.evidence_sha256])
     track = _track(cells, found)
     read = track.read
     rows = [row for row in _rows(result, read) if read.intersection(row.names)]

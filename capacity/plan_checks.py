@@ -17,10 +17,11 @@ OFFICE_FROM, OFFICE_UNTIL, WORKING_DAYS = 8, 18, 5
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """One line of *Before it starts*; `kind` is ok, warn, bad or info."""
+    """One line of *Before it starts*; `kind` is ok, warn, bad or info. `of_tool`: it is so with every grid of this runtime."""
 
     kind: str
     text: str
+    of_tool: bool = False
 
 
 def worker(runtime: Runtime) -> Tick:

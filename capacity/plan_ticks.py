@@ -134,7 +134,7 @@ def _refused(wish: Wish) -> list[Tick]:
 def _started(wish: Wish, settings: list[int]) -> list[Tick]:
     """What is known of the runtime's start: whether the worker can do it, and what is doubtful in how it is done."""
     assert wish.runtime is not None
-    found = [Tick("warn", text) for text in launch_warnings(wish.runtime, managed=wish.managed)]
+    found = [Tick("warn", text, of_tool=True) for text in launch_warnings(wish.runtime, managed=wish.managed)]
     if not wish.managed:
         return found
     if fault := managed_fault(wish.load, wish.runtime, settings):
@@ -175,7 +175,7 @@ def _queue(runtime: Runtime, load: Terms, settings: list[int]) -> list[Tick]:
 
 def _read(runtime: Runtime) -> list[Tick]:
     newer = terms.newer_than_read(runtime.kind, runtime.runtime_version)
-    return [Tick("info", newer)] if newer else []
+    return [Tick("info", newer, of_tool=True)] if newer else []
 
 
 def _lengths(workload: Workload) -> list[Tick]:

@@ -54,9 +54,10 @@ def measure(
     begun: datetime = STARTED,
     each_s: float = 40,
     most: int | None = None,
+    readings: Callable[[Cell], dict[str, Any]] | None = None,
 ) -> Grid:
     """Fills the cells of these settings (all by default), at most so many, and ends the grid where none is left; `content`
-    gives each its evidence, `begun` and `each_s` say when they ran."""
+    gives each its evidence, `readings` the points that are kept beside it, `begun` and `each_s` say when they ran."""
     for cell in grid.cells.all()[:most]:
         if settings is not None and cell.setting not in settings:
             continue
@@ -79,7 +80,7 @@ def measure(
             sha256=digest,
             size_bytes=len(parquet) or 10,
             requests=20,
-            readings=kept_readings.as_json(parquet) if parquet else None,
+            readings=kept_readings.as_json(parquet) if parquet else readings(cell) if readings else None,
         )
         if parquet:
             EvidenceChunk.objects.create(evidence=kept, number=0, content=parquet)

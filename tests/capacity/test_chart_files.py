@@ -17,13 +17,14 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from msgspec.structs import replace
 
+from benchmarks import readings
 from benchmarks.engine.columns import from_frames
 from benchmarks.engine.summary_types import CellSummary
 from benchmarks.engine.terms import Reading, Window
 from benchmarks.models import Cell, Grid, Role
 from benchmarks.records.parquet import write
 from benchmarks.stats.pools import pool
-from capacity import chart_set, chart_svg, curves, host_charts, readings
+from capacity import chart_set, chart_svg, curves, host_charts
 from capacity.chart_types import Chart
 from capacity.queries import result_of
 from tests import factories
@@ -141,7 +142,7 @@ def test_readings_are_asked_for_once_and_never_read_from_the_evidence() -> None:
     grid = full_grid()
     cells = result_of(grid).evidence.measured
     with CaptureQueriesContext(connection) as asked:
-        found = readings.of_cells(cells)
+        found = readings.of_cells([cell.cell_id for cell in cells])
     assert (len(asked), len(found)) == (1, 4)
     assert "evidencechunk" not in asked[0]["sql"]
 

@@ -141,10 +141,10 @@ def test_a_grid_that_a_guard_stopped_stays_until_it_is_measured_again() -> None:
     assert first is not None
     Cell.objects.filter(pk=first.pk).update(status=Cell.Status.STOPPED, reason="85 °C")
     html = page(office.operator)
-    assert f"Grid {drawn.pk}, {drawn.name} was stopped by a guard" in html
+    assert f"Grid {drawn.pk}, {drawn.name} was stopped at a limit" in html
     assert f"The GPU reached 85 °C. 0 of {drawn.cells.filter(probe='').count()} cells are kept." in html
     make_grid(office.runtime, drawn.workload, office.operator)
-    assert "was stopped by a guard" not in page(office.operator)
+    assert "was stopped at a limit" not in page(office.operator)
 
 
 @pytest.mark.parametrize(("minutes", "told"), [(0, False), (60, True)])

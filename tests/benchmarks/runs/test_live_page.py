@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from benchmarks import claims, live_events, live_host, live_tables, live_views, queries, runs
+from benchmarks import claims, live_events, live_host, live_tables, live_views, queries, runs, triggers
 from benchmarks.engine.summary_types import Gauge
-from benchmarks.models import Cell, Grid, Hardware
+from benchmarks.models import Cell, Evidence, Grid, Hardware
 from benchmarks.records.modes import MicroTerms
 from tests import factories
 from tests.benchmarks.runs.made import claim, record, running_grid, summary
@@ -73,7 +73,7 @@ def test_a_whole_poll_costs_the_same_with_one_cell_finished_and_with_three(brows
     claims.beat(claim=claim(grid), progress=BEAT)
     with CaptureQueriesContext(connection) as asked:
         assert _poll(browser, grid).status_code == 200
-    assert len(asked) == 11
+    assert len(asked) == 12
 
 
 @pytest.mark.parametrize(("later_s", "seen"), [(2, False), (7, True)])
@@ -171,7 +171,28 @@ def test_the_gate_of_the_next_stage_is_told_while_this_one_runs(browser, runtime
     grid = running_grid(runtime=runtime, settings=(1, 2), class_names=("short", "median"))
     claims.beat(claim=claim(grid), progress=BEAT)
     said = _said(browser, grid)
-    assert "Median requests, 1 offered. The stage of 2 offered starts only if failures stay at or under" in said
+    assert "Median requests, 1 offered. As it stands 2 offered would start: VRAM at 33 %, GPU at 71 °C." in said
+    assert "The stage of 2 offered starts only if failures stay at or under" in said
+
+
+@pytest.mark.parametrize(
+    ("readings", "p95_s", "told"),
+    [
+        ({"gpu_temperature_c": 84}, 0.5, "would start: p95 at 0.25 of its objective, GPU at 84 °C."),
+        ({"gpu_temperature_c": 86}, 0.5, "would be held back: p95 at 0.25 of its objective, GPU at 86 °C."),
+        ({}, 3.6, "would start: p95 at 1.80 of its objective."),
+        (
+            {"vram_used_bytes": 93, "vram_total_bytes": 100},
+            0.5,
+            "would be held back: p95 at 0.25 of its objective, VRAM at 93",
+        ),
+    ],
+)
+def test_whether_the_next_stage_would_start_goes_by_every_limit_that_is_known(browser, runtime, readings, p95_s, told):
+    grid = running_grid(runtime=runtime, settings=(1, 2), class_names=("short", "median", "long"))
+    record(claim(grid), summary(p95_s=p95_s))
+    claims.beat(claim=claim(grid), progress=BEAT | {"readings": readings})
+    assert f"As it stands 2 offered {told}" in _said(browser, grid)
 
 
 def test_what_is_left_goes_by_the_pace_so_far_and_says_when_the_authorisation_ends_first(runtime):
@@ -228,12 +249,27 @@ def test_the_host_so_far_draws_what_was_read_and_says_what_was_not(runtime):
     assert (host.running, [band.words for band in host.bands]) == (False, ["1 offered"])
 
 
+def test_the_points_beside_the_evidence_are_drawn_and_a_gap_stays_a_gap(runtime):
+    grid = running_grid(runtime=runtime, settings=(1, 2), class_names=("short",))
+    record(claim(grid), msgspec.structs.replace(summary(), gauges=(_gauge("gpu_temperature_c", 70.0, 60.0),)))
+    cell = grid.cells.get(status="measured")
+    points = {"window_s": 5.0, "spans": {"gpu_temperature_c": [60.0, 65.0, None, 68.0, 70.0, 69.0]}}
+    triggers.take_away()
+    Evidence.objects.filter(cell=cell).update(readings=points)
+    triggers.reinstall()
+    host = live_host.rows_of(grid, list(grid.cells.order_by("position")), timezone.now())
+    row = next(row for row in host.rows if row.lines)
+    assert ([len(line.split()) for line in row.lines], row.boxes) == ([2, 3], ())
+    heights = [float(point.partition(",")[2]) for line in row.lines for point in line.split()]
+    assert heights == [round(live_host.HEIGHT * (1 - value / 100), 1) for value in (60, 65, 68, 70, 69)]
+
+
 def test_the_running_cell_stands_beside_the_finished_ones_with_its_newest_reading(runtime):
     grid = running_grid(runtime=runtime, settings=(1, 2), class_names=("short",))
     record(claim(grid), msgspec.structs.replace(summary(), gauges=(_gauge("gpu_temperature_c", 70.0, 60.0),)))
     claims.beat(claim=claim(grid), progress=BEAT | {"readings": {"gpu_temperature_c": 78.0}})
     host = live_host.rows_of(grid, list(grid.cells.order_by("position")), timezone.now() + timedelta(seconds=30))
     row = next(row for row in host.rows if row.boxes)
-    assert (host.running, host.cells, len(row.boxes), row.highest) == (True, 1, 2, "highest 78 °C")
+    assert (host.running, host.cells, len(row.boxes), row.highest) == (True, 1, 1, "highest 78 °C")
     assert [(band.words, band.shaded) for band in host.bands] == [("1 offered", True), ("2 offered", False)]
-    assert row.boxes[1].end == pytest.approx(live_host.WIDTH, abs=2)
+    assert row.newest == f"M{live_host.WIDTH} {round(live_host.HEIGHT * (1 - 78 / 100), 1):g}h.01"
