@@ -28,7 +28,7 @@ class Happened:
 
 def of_grid(grid: Grid, cells: Sequence[Cell]) -> list[Happened]:
     """At most MOST lines in two queries, or three where a cell was tried again."""
-    every = [*_of_people(grid), *_of_cells(grid, cells), *_of_attempts(cells)]
+    every = [*_of_people(grid), *_of_cells(grid, cells), *_of_gates(cells), *_of_attempts(cells)]
     return sorted(every, key=lambda one: one.at, reverse=True)[:MOST]
 
 
@@ -49,6 +49,16 @@ def _of_cells(grid: Grid, cells: Sequence[Cell]) -> Iterator[Happened]:
             yield Happened(cell.started_at, _("%(cell)s: started") % {"cell": _name(grid, cell)})
         else:
             yield Happened(cell.finished_at, f"{_name(grid, cell)}: {_ended(cell)}", _kind(cell))
+
+
+def _of_gates(cells: Sequence[Cell]) -> Iterator[Happened]:
+    """A stage above another starts only when its gate has let it."""
+    started = [(c.started_at, c.setting, c.stage) for c in cells if c.started_at is not None and not c.probe]
+    highest: int | None = None
+    for at, setting, stage in sorted(started):
+        if highest is not None and setting > highest:
+            yield Happened(at, _("The gate let %(at)s start") % {"at": stage})
+        highest = setting if highest is None else max(highest, setting)
 
 
 def _of_attempts(cells: Sequence[Cell]) -> Iterator[Happened]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -55,15 +55,16 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`lines` are points of polylines over the windows, `boxes` stand for cells of which no points are kept, `newest` is the dot
-    of the running cell; all are empty where nothing was read, and `absent` then says why. `words` are the same in words.
-    `limit_y` is None without a limit."""
+    """`lines` are points of polylines over the windows, `joins` lead from one to the next, `boxes` stand for cells of which no
+    points are kept, `newest` is the dot of the running cell; all are empty where nothing was read, and `absent` then says
+    why. `words` are the same in words. `limit_y` is None without a limit."""
 
     title: str
     unit: str
     top: str
     lines: tuple[str, ...]
     boxes: tuple[Box, ...]
+    joins: tuple[str, ...]
     newest: str
     words: tuple[str, ...]
     limit_y: float | None
@@ -100,6 +101,10 @@ class Host:
     running: bool
     width: float = WIDTH
     height: float = HEIGHT
+
+    @property
+    def middle_min(self) -> float:
+        return self.minutes / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +183,7 @@ def _row(
     title, limit = str(wanted.title), limits.get(wanted.name)
     if not read:
         why = next((s.not_reported[wanted.name] for _c, s in found if wanted.name in s.not_reported), "")
-        return Row(title, wanted.unit, "", (), (), "", (), None, "", "", why or _("no cell so far has a reading"))
+        return Row(title, wanted.unit, "", (), (), (), "", (), None, "", "", why or _("no cell so far has a reading"))
     highest = max(one.peak for one in read)
     top = _round_up(max(highest, limit or 0.0) * wanted.scale * 1.04) / wanted.scale
 
@@ -191,6 +196,7 @@ def _row(
         top=f"{top * wanted.scale:,g}",
         lines=tuple(line for one in read for line in _lines(one, axis, y)),
         boxes=tuple(_box(one, axis, y) for one in read if not any(one.points) and one.cell.finished_at),
+        joins=tuple(_joins([line for one in read for line in _lines(one, axis, y)], read, axis, y)),
         newest=next(
             (f"M{axis.span(one.cell)[1]:.1f} {y(one.peak):g}h.01" for one in read if not one.cell.finished_at), ""
         ),
@@ -219,6 +225,15 @@ def _lines(one: _Read, axis: _Axis, y: Callable[[float], float]) -> Iterator[str
         points = [f"{x:.1f},{y(value):g}" for x, value in run if value is not None]
         if known and len(points) > 1:
             yield " ".join(points)
+
+
+def _joins(lines: Sequence[str], read: Sequence[_Read], axis: _Axis, y: Callable[[float], float]) -> Iterator[str]:
+    """From the end of each line to the start of the next, and to the newest reading: nothing was read there for the page."""
+    ends = [(line.split()[0], line.split()[-1]) for line in lines]
+    last = [f"{axis.span(one.cell)[1]:.1f},{y(one.peak):g}" for one in read if not one.cell.finished_at]
+    ends += [(point, point) for point in last]
+    for (_begun, before), (after, _ended) in pairwise(ends):
+        yield f"{before} {after}"
 
 
 def _box(one: _Read, axis: _Axis, y: Callable[[float], float]) -> Box:

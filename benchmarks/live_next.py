@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
@@ -17,14 +19,53 @@ from benchmarks.records.probes import WORDS as PROBES
 from benchmarks.stats.per_cent import per_cent
 
 
-def what_next(grid: Grid, cells: Sequence[Cell]) -> str:
-    """What will happen next and why, in words; empty when the grid has ended."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One thing that the gate of the next stage asks: how it stands, the most it may be, and whether that holds, if known."""
+
+    name: str
+    now: str
+    most: str
+    holds: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What has to hold before the next stage starts, and what is foreseen of its memory already."""
+
+    at: str
+    foreseen: str
+    asked: tuple[Asked, ...]
+
+    @property
+    def words(self) -> str:
+        """Whether that stage would start as it stands."""
+        if self.foreseen:
+            return _("%(at)s will be held back: %(why)s") % {"at": self.at, "why": self.foreseen}
+        known = [one.holds for one in self.asked if one.holds is not None]
+        if not known:
+            return ""
+        would = _("As it stands %(at)s would start.") if all(known) else _("As it stands %(at)s would be held back.")
+        return would % {"at": self.at}
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What will happen next, in words, and the gate before the next stage where one is near; both empty after the end."""
+
+    said: str = ""
+    gate: Gate | None = None
+
+
+def what_next(grid: Grid, cells: Sequence[Cell]) -> Next:
     if grid.status == Grid.Status.DRAFT:
-        return _("A host owner who did not draw this grid looks at it and authorises it. Until then nothing is sent.")
+        return Next(
+            _("A host owner who did not draw this grid looks at it and authorises it. Until then nothing is sent.")
+        )
     if grid.stop_requested:
-        return _("The worker is stopping this grid: %(reason)s") % {"reason": grid.stop_reason}
+        return Next(_("The worker is stopping this grid: %(reason)s") % {"reason": grid.stop_reason})
     if grid.paused_at and grid.status in Grid.OPEN:
-        return _next_while_paused(cells)
+        return Next(_next_while_paused(cells))
     return _next_cell(grid, cells)
 
 
@@ -34,75 +75,58 @@ def _next_while_paused(cells: Sequence[Cell]) -> str:
     return _("Nothing is sent until somebody goes on. When the authorisation ends first, the grid is stopped.")
 
 
-def _next_cell(grid: Grid, cells: Sequence[Cell]) -> str:
+def _next_cell(grid: Grid, cells: Sequence[Cell]) -> Next:
     waiting = [c for c in cells if c.status == Cell.Status.QUEUED]
     running = next((c for c in cells if c.status == Cell.Status.RUNNING), None)
     if not waiting:
         search = running is not None and grid.mode == Mode.SEARCH
-        return _("After this measurement the search decides which setting it tries next.") if search else ""
+        return Next(_("After this measurement the search decides which setting it tries next.") if search else "")
     following = waiting[0]
     if following.probe and (running is None or not following.reason):
         name = PROBES[following.probe].name
-        return following.reason or _("Next: the behaviour probe %(name)s.") % {"name": name.lower()}
+        return Next(following.reason or _("Next: the behaviour probe %(name)s.") % {"name": name.lower()})
     if running is None:
-        return following.reason or _("A worker of this host will take the next cell: %(at)s, %(name)s.") % {
+        return Next(following.reason or _("A worker of this host will take the next cell: %(at)s, %(name)s.") % {
             "at": following.stage, "name": following.class_name,
-        }  # fmt: skip
+        })  # fmt: skip
+    stage = [c for c in cells if c.setting == running.setting]
+    if following.setting != running.setting:
+        return Next(gate=_gate(grid, stage, running, following))
+    said = _("%(name)s requests, %(at)s.") % {"at": following.stage, "name": following.class_name.capitalize()}
     higher = next((c for c in waiting if not c.probe and c.setting > running.setting), None)
-    next_stage = higher if following.setting == running.setting else following
-    now = _gate_now(grid, [c for c in cells if c.setting == running.setting], running, next_stage)
-    if following.setting == running.setting:
-        said = _("%(name)s requests, %(at)s.") % {"at": following.stage, "name": following.class_name.capitalize()}
-        return (
-            " ".join(filter(None, [said, now, _gate_words(grid, higher)]))
-            if higher and grid.mode != Mode.SEARCH
-            else said
-        )
-    return f"{now} {_gate_words(grid, following)}".strip()
+    return Next(said, _gate(grid, stage, running, higher) if higher and grid.mode != Mode.SEARCH else None)
 
 
-def _gate_now(grid: Grid, stage: Sequence[Cell], running: Cell, higher: Cell | None) -> str:
-    """Whether the next stage might start as it stands, from what is known of the running one; empty before anything is."""
+def _gate(grid: Grid, stage: Sequence[Cell], running: Cell, following: Cell) -> Gate:
+    """Asked of the worst of the stage's finished cells, and of the host as it was last read."""
     limits, read = limits_of(grid), readings_of(running.progress)
-    ratios = [r for c in stage if (s := c.read_summary) and (r := worst_ratio(limits, s)) is not None]
-    used, size, heat = (read.get(n) for n in ("vram_used_bytes", "vram_total_bytes", "gpu_temperature_c"))
-    share = used / size if used and size else None
-    most = mode_guard(grid.mode, confirms=grid.confirms_id is not None).max_p95_over_objective
-    asked = [
-        (max(ratios, default=None), most, _("p95 at %(value).2f of its objective"), 1),
-        (share, limits.max_vram_share, _("VRAM at %(value).0f\u00a0%%"), 100),
-        (heat, limits.max_temperature_c, _("GPU at %(value).0f\u00a0°C"), 1),
-    ]
-    known = [
-        (value, limit, words % {"value": value * scale}) for value, limit, words, scale in asked if value is not None
-    ]
-    if not known or higher is None:
-        return ""
-    holds = all(limit is None or value <= limit for value, limit, _said in known)
-    words = (
-        _("As it stands %(at)s would start: %(known)s.")
-        if holds
-        else _("As it stands %(at)s would be held back: %(known)s.")
-    )
-    return words % {"at": higher.stage, "known": ", ".join(said for *_rest, said in known)}
-
-
-def _gate_words(grid: Grid, following: Cell) -> str:
-    """What has to hold before the stage of this cell starts, and what is foreseen of its memory already."""
-    limits = limits_of(grid)
     guard = mode_guard(grid.mode, confirms=grid.confirms_id is not None)
-    slow = (
-        _("p95 of every class is at most %(times)g times its objective, ") % {"times": guard.max_p95_over_objective}
-        if guard.max_p95_over_objective
-        else ""
-    )
-    words = _(
-        "The stage of %(at)s starts only if failures stay at or under %(errors)s, %(slow)sVRAM stays under %(vram)s and the "
-        "GPU under %(temp)s °C; else it is held back, and what is measured stays."
-    ) % {
-        "at": following.stage, "errors": per_cent(guard.max_error_share or 0), "slow": slow,
-        "vram": per_cent(limits.max_vram_share), "temp": f"{limits.max_temperature_c:g}",
-    }  # fmt: skip
-    foreseen = "" if grid.simulated else refusal(following)
-    held = _("%(at)s will be held back: %(why)s") % {"at": following.stage, "why": foreseen}
-    return f"{held} {words}" if foreseen else words
+    finished = [summary for c in stage if (summary := c.read_summary) is not None]
+    failed = [1 - s.outcomes.get("ok", 0) / s.scheduled for s in finished if s.scheduled]
+    ratios = [ratio for s in finished if (ratio := worst_ratio(limits, s)) is not None]
+    used, size = (read.get(name) for name in ("vram_used_bytes", "vram_total_bytes"))
+    asked = [
+        _asked(_("Failures"), max(failed, default=None), guard.max_error_share, per_cent),
+        _asked(_("Worst p95 ÷ objective"), max(ratios, default=None), guard.max_p95_over_objective, _two),
+        _asked(_("VRAM"), used / size if used and size else None, limits.max_vram_share, per_cent),
+        _asked(_("GPU temperature"), read.get("gpu_temperature_c"), limits.max_temperature_c, _degrees),
+    ]
+    foreseen = "" if grid.simulated else refusal(following) or ""
+    return Gate(at=following.stage, foreseen=foreseen, asked=tuple(one for one in asked if one is not None))
+
+
+def _asked(name: str, now: float | None, most: float | None, words: Callable[[float], str]) -> Asked | None:
+    """None where the gate sets no limit."""
+    if most is None:
+        return None
+    if now is None:
+        return Asked(name, _("not known yet"), words(most), None)
+    return Asked(name, words(now) if math.isfinite(now) else _("among failures"), words(most), now <= most)
+
+
+def _two(ratio: float) -> str:
+    return f"{ratio:.2f}"
+
+
+def _degrees(celsius: float) -> str:
+    return f"{celsius:.0f}\u00a0°C"

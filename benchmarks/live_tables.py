@@ -50,7 +50,7 @@ class StageRow:
 
 @dataclass(frozen=True, slots=True)
 class LiveValue:
-    """One live value with the limit it is held to; `value` None reads "not recorded"."""
+    """One live value with the limit it is held to; `value` None reads "not recorded", `idle` is as full as it shall be."""
 
     title: str
     value: float | None
@@ -60,6 +60,7 @@ class LiveValue:
     top: float | None
     note: str
     limit_note: str
+    idle: bool = False
 
 
 def stage_rows(grid: Grid, cells: Sequence[Cell]) -> list[StageRow]:
@@ -124,7 +125,7 @@ def live_values(grid: Grid, cell: Cell) -> list[LiveValue]:
         LiveValue(
             _("In flight"), _number(now.get("in_flight")), _plain(now.get("in_flight")),
             _("at most %(n)s") % {"n": most} if waves else _("of %(n)s offered") % {"n": most},
-            float(most) if waves else None, most * (1.2 if waves else 1.0), _queued(now), "",
+            float(most) if waves else None, most * (1.2 if waves else 1.0), _queued(now), "", idle=not waves,
         ),
         LiveValue(
             _("Failed"), share, _plain(failed), _("of %(n)s") % {"n": _plain(sent)} if sent is not None else "",

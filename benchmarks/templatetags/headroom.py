@@ -226,6 +226,13 @@ def when(moment: Any) -> str:
     return _("not recorded")
 
 
+@register.filter
+def about(value: Any) -> str:
+    """A number that is an estimate, to two figures: 4545485 reads "4,500,000"."""
+    number = _finite(value)
+    return _("not recorded") if number is None else f"{float(f'{number:.2g}'):,.0f}"
+
+
 NOTHING = SafeString('<span class="hr-muted">–</span>')
 """In a table, where what stands beside it says why there is nothing."""
 
