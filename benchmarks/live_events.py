@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from benchmarks.gates import NOT_SAFE
 from benchmarks.live_tables import p95_words
 from benchmarks.models import Attempt, Cell, Event, Grid
+from benchmarks.records.modes import Mode
 from benchmarks.records.probes import WORDS as PROBES
 
 MOST = 40
@@ -28,7 +29,7 @@ class Happened:
 
 def of_grid(grid: Grid, cells: Sequence[Cell]) -> list[Happened]:
     """At most MOST lines in two queries, or three where a cell was tried again."""
-    every = [*_of_people(grid), *_of_cells(grid, cells), *_of_gates(cells), *_of_attempts(cells)]
+    every = [*_of_people(grid), *_of_cells(grid, cells), *_of_gates(grid, cells), *_of_attempts(cells)]
     return sorted(every, key=lambda one: one.at, reverse=True)[:MOST]
 
 
@@ -51,8 +52,10 @@ def _of_cells(grid: Grid, cells: Sequence[Cell]) -> Iterator[Happened]:
             yield Happened(cell.finished_at, f"{_name(grid, cell)}: {_ended(cell)}", _kind(cell))
 
 
-def _of_gates(cells: Sequence[Cell]) -> Iterator[Happened]:
-    """A stage above another starts only when its gate has let it."""
+def _of_gates(grid: Grid, cells: Sequence[Cell]) -> Iterator[Happened]:
+    """A stage above another starts only when its gate has let it; a search goes where its own rule leads."""
+    if grid.mode == Mode.SEARCH:
+        return
     started = [(c.started_at, c.setting, c.stage) for c in cells if c.started_at is not None and not c.probe]
     highest: int | None = None
     for at, setting, stage in sorted(started):

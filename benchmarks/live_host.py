@@ -118,6 +118,10 @@ class _Read:
     points: tuple[float | None, ...] = ()
     window_s: float = 0.0
 
+    @property
+    def has_points(self) -> bool:
+        return any(value is not None for value in self.points)
+
 
 def rows_of(grid: Grid, cells: Sequence[Cell], now: datetime) -> Host | None:
     """None before a cell with readings has ended."""
@@ -194,9 +198,9 @@ def _row(
         title=title,
         unit=wanted.unit,
         top=f"{top * wanted.scale:,g}",
-        lines=tuple(line for one in read for line in _lines(one, axis, y)),
-        boxes=tuple(_box(one, axis, y) for one in read if not any(one.points) and one.cell.finished_at),
-        joins=tuple(_joins([line for one in read for line in _lines(one, axis, y)], read, axis, y)),
+        lines=(lines := tuple(line for one in read for line in _lines(one, axis, y))),
+        boxes=tuple(_box(one, axis, y) for one in read if not one.has_points and one.cell.finished_at),
+        joins=tuple(_joins(lines, read, axis, y)),
         newest=next(
             (f"M{axis.span(one.cell)[1]:.1f} {y(one.peak):g}h.01" for one in read if not one.cell.finished_at), ""
         ),
@@ -216,15 +220,18 @@ def _round_up(value: float) -> float:
 
 
 def _lines(one: _Read, axis: _Axis, y: Callable[[float], float]) -> Iterator[str]:
-    """A polyline for each run of spans with a reading; a span without one is a gap."""
+    """A polyline for each run of spans with a reading; a span without one is a gap, and one alone is drawn as long as it is."""
     begun, ended = axis.span(one.cell)
     begun = max(begun, ended - WIDTH * one.window_s / axis.whole_s) if one.window_s else begun
     step = (ended - begun) / max(len(one.points), 1)
     middles = [(begun + step * (place + 0.5), value) for place, value in enumerate(one.points)]
     for known, run in groupby(middles, key=lambda point: point[1] is not None):
-        points = [f"{x:.1f},{y(value):g}" for x, value in run if value is not None]
-        if known and len(points) > 1:
-            yield " ".join(points)
+        points = [(x, value) for x, value in run if value is not None]
+        if len(points) == 1:
+            (x, value), half = points[0], step / 2
+            points = [(x - half, value), (x + half, value)]
+        if known:
+            yield " ".join(f"{x:.1f},{y(value):g}" for x, value in points)
 
 
 def _joins(lines: Sequence[str], read: Sequence[_Read], axis: _Axis, y: Callable[[float], float]) -> Iterator[str]:

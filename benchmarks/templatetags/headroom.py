@@ -240,7 +240,7 @@ NOTHING = SafeString('<span class="hr-muted">–</span>')
 @register.filter
 def is_nothing(cell: Any) -> bool:
     """Whether a table's cell holds NOTHING, which a phone leaves out."""
-    return cell is NOTHING or str(cell) == NOTHING
+    return str(cell) == NOTHING
 
 
 @register.filter

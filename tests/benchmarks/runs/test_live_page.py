@@ -274,6 +274,20 @@ def test_the_points_beside_the_evidence_are_drawn_and_a_gap_stays_a_gap(runtime)
     assert heights == [round(live_host.HEIGHT * (1 - value / 100), 1) for value in (60, 65, 68, 70, 69)]
 
 
+def test_a_reading_that_stands_alone_is_drawn_as_long_as_its_span(runtime):
+    grid = running_grid(runtime=runtime, settings=(1,), class_names=("short",))
+    record(claim(grid), msgspec.structs.replace(summary(), gauges=(_gauge("gpu_temperature_c", 70.0, 60.0),)))
+    triggers.take_away()
+    points = {"window_s": 5.0, "spans": {"gpu_temperature_c": [None, 70.0, None, None]}}
+    Evidence.objects.filter(cell__grid=grid).update(readings=points)
+    triggers.reinstall()
+    host = live_host.rows_of(grid, list(grid.cells.order_by("position")), timezone.now())
+    row = next(row for row in host.rows if row.words)
+    (begun, ended), boxes = row.lines[0].split(), row.boxes
+    assert (len(row.lines), boxes, begun.partition(",")[2]) == (1, (), ended.partition(",")[2])
+    assert float(ended.partition(",")[0]) > float(begun.partition(",")[0])
+
+
 def test_the_running_cell_stands_beside_the_finished_ones_with_its_newest_reading(runtime):
     grid = running_grid(runtime=runtime, settings=(1, 2), class_names=("short",))
     record(claim(grid), msgspec.structs.replace(summary(), gauges=(_gauge("gpu_temperature_c", 70.0, 60.0),)))
