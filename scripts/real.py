@@ -39,10 +39,6 @@ RISES = 1.10
 GRIDS = 6
 
 
-class TooFewError(JourneyError):
-    """A window ended with too few requests for what is asked of it."""
-
-
 def start_server(stack: Stack, model: Path) -> str:
     """llama.cpp's server; returns its address. The load client shares the cores with its two threads and is woken first."""
     command = [sys.executable, "-m", "tools.llamacpp_server", str(model), "--slots", str(SLOTS)]
@@ -83,16 +79,21 @@ def behind_haproxy(stack: Stack, plan: Plan) -> Plan:
     return replace(plan, runtime_name="llama.cpp server behind HAProxy", endpoint=endpoint, probes=OVERLOAD)
 
 
-def number(rows: list[Row], setting: int, column: str) -> float:
-    """A column of the one cell at this setting; a value that is missing ends the run."""
+def cell_at(rows: list[Row], setting: int) -> Row:
+    """The one cell at this setting, before those of its probes; one that is not there ends the run."""
     for row in rows:
         if row["offered_concurrency"] == setting:
-            value = row[column]
-            if isinstance(value, int | float):
-                return float(value)
-            kind = TooFewError if row["status"] == "measured" else JourneyError
-            raise kind(f"at {setting} in flight {column} is {value!r}, cell {row['status']}: {row['reason']}")
+            return row
     raise JourneyError(f"no cell was measured at {setting} in flight")
+
+
+def number(rows: list[Row], setting: int, column: str) -> float:
+    """A column of the one cell at this setting; a value that is missing ends the run."""
+    row = cell_at(rows, setting)
+    value = row[column]
+    if isinstance(value, int | float):
+        return float(value)
+    raise JourneyError(f"at {setting} in flight {column} is {value!r}, cell {row['status']}: {row['reason']}")
 
 
 def must(holds: bool, claim: str, say: Steps) -> None:
@@ -147,19 +148,16 @@ def between(words: str, start: str, end: str) -> str:
 def told_grid(
     stack: Stack, journey: Journey, plan: Plan, objective: str, say: Steps, tries: int = TRIES
 ) -> tuple[int, Plan]:
-    """A grid with a p95 at every setting, and the plan with a window that holds enough requests for it on this machine. Where
-    the machine stalls, the load client refuses to measure; then it is asked again. Raises JourneyError."""
-    try:
-        grid = run_grid(stack, journey, plan, objective)
-        rows = journey.cells(grid)
-        for setting in plan.settings:
-            number(rows, setting, "e2e_p95_s")
+    """A grid, and the plan with a window that holds enough requests for a p95 on this machine: where it held too few the grid
+    is run again for twice as long, and where the load client refused to measure, as where the machine stalls, again."""
+    grid = run_grid(stack, journey, plan, objective)
+    rows = journey.cells(grid)
+    cells = [cell_at(rows, setting) for setting in plan.settings]
+    few = any(cell["status"] == "measured" and cell["e2e_p95_s"] is None for cell in cells)
+    untrue = any(CLIENT_UNTRUE in str(cell["reason"]) for cell in cells)
+    if tries == 1 or not (few or untrue):
         return grid, plan
-    except JourneyError as error:
-        few = isinstance(error, TooFewError)
-        if tries == 1 or not (few or CLIENT_UNTRUE in str(error)):
-            raise
-        say(f"{error} Trying again{', for twice as long' if few else ''}.")
+    say("too few requests for a p95; trying again for twice as long" if few else f"{CLIENT_UNTRUE}; trying again")
     again = replace(plan, window_s=plan.window_s * 2) if few else plan
     return told_grid(stack, journey, again, objective, say, tries - 1)
 
